@@ -1,0 +1,129 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: what one node is expected to be, from a plan or from what the cluster declares itself."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Selection
+from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node, Snapshot
+
+GPU_RESOURCE = "nvidia.com/gpu"
+SHARED_RESOURCE = "nvidia.com/gpu.shared"
+STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
+REPLICAS_LABEL = "nvidia.com/gpu.replicas"
+# The operator passes FALLBACK_STRATEGIES=empty: without label and default a node shares nothing
+# (gpu-operator v25.3.4, controllers/object_controls.go).
+NO_SHARING = SharingConfig(name="", strategy=Strategy.NONE)
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What a node is to be once everything has settled.
+
+    C(label) is the config label that it is to carry. C(content) is the hash of the text under the selected key, None
+    without a key or where the key is not in the map. C(prediction) is None where nothing can be predicted.
+    C(replaced) are uids of agents' pods that must be gone: a rollout names the pods it has restarted.
+    """
+
+    node: str
+    label: str | None
+    selection: Selection
+    content: str | None
+    prediction: Prediction | None
+    group: str | None = None
+    replaced: frozenset[str] = frozenset()
+
+    @property
+    def strategy(self) -> str | None:
+        """The predicted sharing strategy, or None without a prediction."""
+        return self._label(STRATEGY_LABEL)
+
+    @property
+    def replicas(self) -> int | None:
+        """The predicted number of clients per GPU, or None without a prediction."""
+        value = self._label(REPLICAS_LABEL)
+        return int(value) if value is not None and value.isdigit() else None
+
+    @property
+    def daemon(self) -> bool:
+        """Whether an MPS control daemon belongs on the node."""
+        return self.prediction is not None and self.prediction.daemon
+
+    @property
+    def resource(self) -> str:
+        """The resource name under which the node offers its GPUs."""
+        names = [name for name, count in self.prediction.resources.items() if count > 0] if self.prediction else []
+        return SHARED_RESOURCE if SHARED_RESOURCE in names else GPU_RESOURCE
+
+    def _label(self, key: str) -> str | None:
+        if self.prediction is None:
+            return None
+        if key in self.prediction.labels:
+            return self.prediction.labels[key]
+        candidates = {labels.get(key) for labels in self.prediction.labels_one_of}
+        return candidates.pop() if len(candidates) == 1 else None
+
+
+def expected_by_plan(plan: NodePlan, *, replaced: Collection[str] = ()) -> Expected:
+    """What a plan wants of a node."""
+    return Expected(
+        node=plan.node,
+        label=plan.label_wanted,
+        selection=plan.wanted,
+        content=plan.content_wanted,
+        prediction=plan.prediction,
+        group=plan.group,
+        replaced=frozenset(replaced),
+    )
+
+
+def expected_by_cluster(snapshot: Snapshot) -> tuple[Expected, ...]:
+    """What the cluster's own label, default and ConfigMap say every GPU node should be, in the order of the nodes."""
+    return tuple(_expected_of(snapshot, node) for node in snapshot.nodes)
+
+
+def _expected_of(snapshot: Snapshot, node: Node) -> Expected:
+    selection = _selection(snapshot, node)
+    text = _text_of(snapshot, selection.config)
+    sharing = NO_SHARING if selection.config is None else None
+    if selection.config is not None and text is not None:
+        sharing = read_config(selection.config, text, plugin_version=snapshot.plugin_version).config
+    return Expected(
+        node=node.name,
+        label=node.config_label,
+        selection=selection,
+        content=None if text is None else content_hash(text),
+        prediction=None if sharing is None else _prediction(snapshot, node, sharing),
+    )
+
+
+def _selection(snapshot: Snapshot, node: Node) -> Selection:
+    """Label, else default, else nothing (k8s-device-plugin, cmd/config-manager, as the operator calls it)."""
+    policy = snapshot.policy
+    if policy is None or not policy.config_name:
+        return Selection(None, "none")
+    if node.config_label:
+        return Selection(node.config_label, "label")
+    if policy.config_default:
+        return Selection(policy.config_default, "default")
+    return Selection(None, "none")
+
+
+def _text_of(snapshot: Snapshot, key: str | None) -> str | None:
+    if key is None or snapshot.config_map is None:
+        return None
+    return snapshot.config_map.data.get(key)
+
+
+def _prediction(snapshot: Snapshot, node: Node, sharing: SharingConfig) -> Prediction:
+    gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+    mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
+    return predict(sharing, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name)
