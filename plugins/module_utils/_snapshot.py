@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import typing as t
 from dataclasses import dataclass, field
 
@@ -84,6 +85,7 @@ class Node:
     kernel: str = ""
     operating_system: str = ""
     label_owner: str | None = None  # field manager that owns the config label
+    label_changed: str | None = None  # RFC 3339 time of that manager's last write, so never before the label's last change
     taints: tuple[str, ...] = ()
 
     @property
@@ -207,13 +209,23 @@ class Snapshot:
 
     def node(self, name: str) -> Node | None:
         """The GPU node of that name, or None."""
-        return next((node for node in self.nodes if node.name == name), None)
+        return self._nodes_by_name.get(name)
 
     def pods_of(self, node: str, component: str) -> tuple[Pod, ...]:
         """The pods of one agent on one node, newest last; terminating ones are included."""
-        app = AGENT_DAEMON_SETS[component]
-        found = [pod for pod in self.agent_pods if pod.node == node and pod.app == app]
-        return tuple(sorted(found, key=lambda pod: pod.created))
+        return self._pods_by_node_and_app.get((node, AGENT_DAEMON_SETS[component]), ())
+
+    # A plan and a verification ask for every node's pods: without an index that is the square of the cluster.
+    @functools.cached_property
+    def _nodes_by_name(self) -> t.Mapping[str, Node]:
+        return {node.name: node for node in self.nodes}
+
+    @functools.cached_property
+    def _pods_by_node_and_app(self) -> t.Mapping[tuple[str | None, str], tuple[Pod, ...]]:
+        found: dict[tuple[str | None, str], tuple[Pod, ...]] = {}
+        for pod in sorted(self.agent_pods, key=lambda pod: pod.created):
+            found[pod.node, pod.app] = (*found.get((pod.node, pod.app), ()), pod)
+        return found
 
     def gpu_pods_on(self, node: str) -> tuple[Pod, ...]:
         """The pods on one node that use its GPUs."""
