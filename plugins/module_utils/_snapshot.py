@@ -41,6 +41,7 @@ class Container:
     last_reason: str = ""
     last_message: str = ""
     last_exit_code: int | None = None
+    started: str | None = None  # of the running process
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,7 @@ class Node:
     kernel: str = ""
     operating_system: str = ""
     label_owner: str | None = None  # field manager that owns the config label
+    label_changed: str | None = None  # RFC 3339 time of that manager's last change of the node
     label_changed: str | None = None  # RFC 3339 time of that manager's last write, so never before the label's last change
     taints: tuple[str, ...] = ()
 
@@ -175,6 +177,7 @@ class ForeignPlugin:
     name: str
     kind: str  # DaemonSet or Pod
     reason: str
+    node: str | None = None  # the node it runs on, None when it may run on any
 
 
 @dataclass(frozen=True)
@@ -196,6 +199,8 @@ class Snapshot:
     foreign_plugins: tuple[ForeignPlugin, ...] = ()
     workloads: tuple[t.Mapping[str, t.Any], ...] = ()  # raw controllers and quotas, only when asked for
     operator_version: str | None = None
+    referred_map: ConfigMap | None = None  # the map that the policy refers to now, config_map itself in the usual case
+    unlabelled_gpu_nodes: tuple[str, ...] = ()  # NFD sees a GPU, the operator has not labelled the node
 
     @property
     def policy(self) -> ClusterPolicy | None:
