@@ -21,9 +21,10 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from urllib.parse import urlencode
 
+from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
+
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
 from ansible_collections.gpuops.mps.plugins.module_utils._retry import RETRY_SECONDS, Outcome, may_retry, pause_before, retry_after_seconds
-from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
 __all__ = [
     "AUTH_ARG_SPEC",
@@ -324,7 +325,7 @@ class Cluster:
                 raise ClusterError(
                     f"{path}: '{' '.join(command)}' did not end within {timeout:g} seconds",
                     code="exec-timeout",
-                    remedy="Look at the pod: kubectl -n {0} logs {1}".format(namespace, pod),
+                    remedy=f"Look at the pod: kubectl -n {namespace} logs {pod}",
                     subject=path,
                 )
             return Execution(stream.read_channel(1), stream.read_channel(2), int(stream.returncode or 0))

@@ -86,7 +86,6 @@ class Node:
     kernel: str = ""
     operating_system: str = ""
     label_owner: str | None = None  # field manager that owns the config label
-    label_changed: str | None = None  # RFC 3339 time of that manager's last change of the node
     label_changed: str | None = None  # RFC 3339 time of that manager's last write, so never before the label's last change
     taints: tuple[str, ...] = ()
 

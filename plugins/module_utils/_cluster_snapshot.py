@@ -1,0 +1,213 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: read everything that a plan is made from, in as few requests as there are kinds of objects."""
+
+from __future__ import annotations
+
+import typing as t
+from dataclasses import replace
+
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
+    AGENT_DAEMON_SETS,
+    DEVICE_PLUGIN,
+    ClusterPolicy,
+    ConfigMap,
+    DaemonSet,
+    Node,
+    Pod,
+    Snapshot,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import (
+    config_map_of,
+    daemon_set_of,
+    foreign_plugin_of,
+    node_of,
+    operator_version_of,
+    pod_of,
+    policies_of,
+    schema_has_config,
+    uses_gpus,
+    version_of_image,
+)
+
+DEFAULT_NAMESPACE = "gpu-operator"
+DEFAULT_CONFIG_MAP = "mps-configs"
+GPU_PRESENT = "nvidia.com/gpu.present=true"
+PCI_PRESENT = "feature.node.kubernetes.io/pci-10de.present=true"
+POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+VALIDATOR = "nvidia-operator-validator"
+
+Object = dict[str, t.Any]
+Item = t.TypeVar("Item")
+
+# Controllers and quotas that tell how workloads ask for GPUs. The API leaves the kind out of a list's items.
+WORKLOAD_KINDS: t.Mapping[str, str] = {
+    "/apis/apps/v1/deployments": "Deployment",
+    "/apis/apps/v1/statefulsets": "StatefulSet",
+    "/apis/apps/v1/daemonsets": "DaemonSet",
+    "/apis/batch/v1/jobs": "Job",
+    "/apis/batch/v1/cronjobs": "CronJob",
+    "/api/v1/resourcequotas": "ResourceQuota",
+}
+
+
+def read_snapshot(
+    cluster: Cluster,
+    *,
+    namespace: str | None = None,
+    config_map: str | None = None,
+    policy: str | None = None,
+    workloads: bool = False,
+    gpu_pods: bool = True,
+    agents: bool = True,
+    node_status: bool = True,
+) -> Snapshot:
+    """The snapshot of a cluster.
+
+    ``namespace`` is the operator's, found from the ClusterPolicy when None; ``config_map`` the map to plan for, by default
+    the one that the policy refers to. ``policy`` makes a policy of that name the one that is planned for; that it is not
+    the active one is for the plan to say. ``node_status`` False reads the nodes' metadata only (a labeller needs no more).
+    Raises ClusterError when something cannot be read that nothing can be planned without.
+    """
+    policy_items = _items(cluster, POLICIES)
+    policies = policies_of(policy_items)
+    set_items = _readable(cluster, "/apis/apps/v1/daemonsets") if agents else None
+    place = namespace or _namespace(policies, set_items or ())
+    if agents and set_items is None:
+        set_items = _items(cluster, f"/apis/apps/v1/namespaces/{place}/daemonsets")
+    operator_sets = [item for item in set_items or () if item["metadata"]["namespace"] == place]
+    daemon_sets = tuple(daemon_set_of(item) for item in operator_sets)
+    policies = _with_versions(policies, daemon_sets)
+    active = next((one for one in policies if one.active), None)
+    referred = active.config_name if active else ""
+    wanted_map = config_map or referred or DEFAULT_CONFIG_MAP
+    found_map = _config_map(cluster, place, wanted_map)
+    nodes = _nodes(cluster, node_status)
+    return Snapshot(
+        server=cluster.server,
+        server_version=str((cluster.get("/version") or {}).get("gitVersion", "")),
+        read_at=cluster.server_time or "",
+        namespace=place,
+        policies=policies,
+        policy_schema_has_config=_schema_has_config(cluster, policy_items),
+        gpu_clusters=_gpu_clusters(cluster),
+        config_map=found_map,
+        daemon_sets=daemon_sets,
+        nodes=nodes,
+        agent_pods=_agent_pods(cluster, place) if agents else (),
+        gpu_pods=_gpu_pods(cluster) if gpu_pods else (),
+        foreign_plugins=tuple(filter(None, (foreign_plugin_of(item, place) for item in set_items or ()))),
+        workloads=_workloads(cluster) if workloads else (),
+        operator_version=operator_version_of(policy_items, operator_sets),
+        referred_map=found_map if referred == wanted_map else _config_map(cluster, place, referred),
+        unlabelled_gpu_nodes=() if nodes else _unlabelled(cluster),
+    )
+
+
+def _items(cluster: Cluster, path: str) -> tuple[Object, ...]:
+    """All objects of a kind, none when the kind does not exist."""
+    try:
+        return cluster.list(path).items
+    except ClusterError as error:
+        if error.status == 404:
+            return ()
+        raise
+
+
+def _readable(cluster: Cluster, path: str) -> tuple[Object, ...] | None:
+    """The same over all namespaces, None when the user may not look there."""
+    try:
+        return _items(cluster, path)
+    except ClusterError as error:
+        if error.status == 403:
+            return None
+        raise
+
+
+def _reduced(cluster: Cluster, path: str, keep: t.Callable[[Object], Item | None], **selectors: t.Any) -> tuple[Item, ...]:
+    """A list reduced page by page, so that memory holds one page of raw objects at most."""
+    found: list[Item] = []
+    for page in cluster.pages(path, **selectors):
+        if page.restarted:
+            found.clear()
+        found.extend(kept for kept in map(keep, page.items) if kept is not None)
+    return tuple(found)
+
+
+def _namespace(policies: t.Iterable[ClusterPolicy], set_items: t.Iterable[Object]) -> str:
+    """Where the operator runs: what the active policy says, else where its device plugin is, else the usual name."""
+    told = next((policy.namespace for policy in policies if policy.active and policy.namespace), "")
+    if told:
+        return told
+    plugin = AGENT_DAEMON_SETS[DEVICE_PLUGIN]
+    return next((item["metadata"]["namespace"] for item in set_items if item["metadata"]["name"] == plugin), DEFAULT_NAMESPACE)
+
+
+def _with_versions(policies: tuple[ClusterPolicy, ...], daemon_sets: t.Iterable[DaemonSet]) -> tuple[ClusterPolicy, ...]:
+    """Policies that do not name the plugin's version get it from the DaemonSet's image."""
+    image = next((one.image for one in daemon_sets if one.component == DEVICE_PLUGIN), "")
+    version = version_of_image(image)
+    return tuple(policy if policy.plugin_version else replace(policy, plugin_version=version) for policy in policies)
+
+
+def _config_map(cluster: Cluster, namespace: str, name: str) -> ConfigMap | None:
+    found = cluster.get(f"/api/v1/namespaces/{namespace}/configmaps/{name}") if name else None
+    return config_map_of(found) if found else None
+
+
+def _nodes(cluster: Cluster, node_status: bool) -> tuple[Node, ...]:
+    nodes = _reduced(cluster, "/api/v1/nodes", node_of, label_selector=GPU_PRESENT, metadata_only=not node_status)
+    return tuple(sorted(nodes, key=lambda node: node.name))
+
+
+def _unlabelled(cluster: Cluster) -> tuple[str, ...]:
+    """Nodes in which Node Feature Discovery saw an NVIDIA device; tells "no GPUs" from "the operator has not been here yet"."""
+    return tuple(sorted(item["metadata"]["name"] for item in cluster.list("/api/v1/nodes", label_selector=PCI_PRESENT, metadata_only=True).items))
+
+
+def _agent_pods(cluster: Cluster, namespace: str) -> tuple[Pod, ...]:
+    apps = ",".join((*AGENT_DAEMON_SETS.values(), VALIDATOR))
+    return _reduced(cluster, f"/api/v1/namespaces/{namespace}/pods", pod_of, label_selector=f"app in ({apps})")
+
+
+def _gpu_pods(cluster: Cluster) -> tuple[Pod, ...]:
+    def keep(item: Object) -> Pod | None:
+        return pod_of(item, with_spec=True) if uses_gpus(item) else None
+
+    return _reduced(cluster, "/api/v1/pods", keep, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+
+
+def _schema_has_config(cluster: Cluster, policy_items: t.Iterable[Object]) -> bool:
+    """What the CRD says; a user who may not read CRDs learns it from the read-back after the write."""
+    if any("config" in ((item.get("spec") or {}).get("devicePlugin") or {}) for item in policy_items):
+        return True  # the field would have been pruned
+    try:
+        definition = cluster.get(f"{DEFINITIONS}/clusterpolicies.nvidia.com")
+    except ClusterError as error:
+        if error.status == 403:
+            return True
+        raise
+    return schema_has_config(definition)
+
+
+def _gpu_clusters(cluster: Cluster) -> tuple[str, ...]:
+    """Names of GPUCluster objects (gpu-operator v26.7 and later), found without probing versions that do not exist."""
+    try:
+        if cluster.get(f"{DEFINITIONS}/gpuclusters.nvidia.com", metadata_only=True) is None:
+            return ()
+        definition = cluster.get(f"{DEFINITIONS}/gpuclusters.nvidia.com") or {}
+        version = next(one["name"] for one in definition["spec"]["versions"] if one["storage"])
+        found = cluster.list(f"/apis/nvidia.com/{version}/gpuclusters", metadata_only=True)
+    except ClusterError as error:
+        if error.status in (403, 404):
+            return ()
+        raise
+    return tuple(sorted(item["metadata"]["name"] for item in found.items))
+
+
+def _workloads(cluster: Cluster) -> tuple[Object, ...]:
+    """Raw controllers and quotas of all namespaces, as far as the user may read them."""
+    return tuple({"kind": kind, **item} for path, kind in WORKLOAD_KINDS.items() for item in _readable(cluster, path) or ())
