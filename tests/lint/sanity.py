@@ -13,15 +13,18 @@ from pathlib import Path
 
 DOWNLOAD_SECONDS = 10
 # ansible-test runs this file in an empty virtual environment with the packages to install as arguments,
-# beside two switches that only get-pip knows.
+# beside two switches that only get-pip knows. The pip of ensurepip may be too old to use the system's certificates by itself.
 BOOTSTRAP = """\
 import ensurepip
+import ssl
 import subprocess
 import sys
 
 ensurepip.bootstrap()
 arguments = [argument for argument in sys.argv[1:] if argument not in ("--no-setuptools", "--no-wheel")]
-sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *arguments]))
+authorities = ssl.get_default_verify_paths().cafile
+certificates = ["--cert", authorities] if authorities else []
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install", *certificates, *arguments]))
 """
 PIP_VERSION_PROGRAM = (
     "import types; from ansible_test._internal.python_requirements import get_venv_packages as packages; "
