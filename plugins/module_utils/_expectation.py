@@ -10,15 +10,14 @@ from dataclasses import dataclass
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node, Snapshot
 
-GPU_RESOURCE = "nvidia.com/gpu"
-SHARED_RESOURCE = "nvidia.com/gpu.shared"
 STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
+CAPABLE_LABEL = "nvidia.com/mps.capable"
 # The operator passes FALLBACK_STRATEGIES=empty: without label and default a node shares nothing
 # (gpu-operator v25.3.4, controllers/object_controls.go).
 NO_SHARING = SharingConfig(name="", strategy=Strategy.NONE)
@@ -54,22 +53,17 @@ class Expected:
 
     @property
     def daemon(self) -> bool:
-        """Whether an MPS control daemon belongs on the node."""
-        return self.prediction is not None and self.prediction.daemon
+        """Whether the node's labels will put an MPS control daemon there, also one that then refuses its config."""
+        return self._label(CAPABLE_LABEL) == "true"
 
     @property
     def resource(self) -> str:
         """The resource name under which the node offers its GPUs."""
         names = [name for name, count in self.prediction.resources.items() if count > 0] if self.prediction else []
-        return SHARED_RESOURCE if SHARED_RESOURCE in names else GPU_RESOURCE
+        return GPU_SHARED if GPU_SHARED in names else GPU
 
     def _label(self, key: str) -> str | None:
-        if self.prediction is None:
-            return None
-        if key in self.prediction.labels:
-            return self.prediction.labels[key]
-        candidates = {labels.get(key) for labels in self.prediction.labels_one_of}
-        return candidates.pop() if len(candidates) == 1 else None
+        return self.prediction.labels.get(key) if self.prediction else None
 
 
 def expected_by_plan(plan: NodePlan, *, replaced: Collection[str] = ()) -> Expected:
