@@ -245,4 +245,121 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         source="k8s-device-plugin v0.20.0, api/config/v1/config.go and rm/rm.go.",
         remedy="Let every container request one; declare fewer replicas where clients need more.",
     ),
+    CatalogueEntry(
+        code="workload-requests-several",
+        severity="error",
+        title="A container asks for more than one replica",
+        meaning="A container of the workload asks for two or more of a resource that is shared by MPS.",
+        example="limits: {nvidia.com/gpu: 2}",
+        why=(
+            "The scheduler places the pod, but the device plugin refuses the allocation: the pod fails with UnexpectedAdmissionError, and a "
+            "Deployment makes the next one at once, hundreds of them."
+        ),
+        source="k8s-device-plugin v0.20.0, plugin/server.go; versions before 0.20 refuse it under MPS whatever the config says.",
+        remedy="Ask for one. A client that needs a larger share needs a config with fewer replicas.",
+        acceptable=True,
+    ),
+    CatalogueEntry(
+        code="workload-unknown-resource",
+        severity="error",
+        title="A container asks for a resource that no device plugin advertises",
+        meaning="The name of a resource looks like NVIDIA's GPU but is none that exists.",
+        example="limits: {nvidia.com.gpu: 1}",
+        why=(
+            "A misspelt name without a slash is no extended resource at all, and another name is one that no node has: the pod runs without a GPU"
+            " or never runs."
+        ),
+        source="k8s-device-plugin, report 569.",
+        remedy="Ask for nvidia.com/gpu, or for nvidia.com/gpu.shared on nodes whose config renames the resource.",
+    ),
+    CatalogueEntry(
+        code="workload-own-shm",
+        severity="error",
+        title="A container mounts its own /dev/shm and hides the one of MPS",
+        meaning="A container that uses a GPU has a volume mounted at /dev/shm.",
+        example="volumeMounts: [{name: cache, mountPath: /dev/shm}]",
+        why="The device plugin mounts the MPS daemon's shared memory there. Behind another volume the client does not find it and cannot connect.",
+        source="k8s-device-plugin v0.20.0, plugin/mps.go; report 805.",
+        remedy="Leave the mount out: the shared memory of MPS holds half of the node's memory.",
+        acceptable=True,
+    ),
+    CatalogueEntry(
+        code="workload-host-ipc",
+        severity="info",
+        title="hostIPC is not needed for MPS",
+        meaning="The pod shares the IPC namespace of its node.",
+        example="hostIPC: true",
+        why=(
+            "Some documents of other stacks ask for it. Here the device plugin mounts all that a client needs, and Pod Security refuses hostIPC "
+            "in most namespaces."
+        ),
+        source="k8s-device-plugin v0.20.0, plugin/mps.go; report 843.",
+        remedy="Leave hostIPC out.",
+    ),
+    CatalogueEntry(
+        code="workload-sees-all-gpus",
+        severity="warning",
+        title="A container sees every GPU of its node, past the device plugin",
+        meaning="A container that uses a GPU is privileged, or sets NVIDIA_VISIBLE_DEVICES to all.",
+        example="env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]",
+        why="It can use GPUs that the device plugin gave to others, and without the MPS limits.",
+        source="k8s-device-plugin, reports 1299 and 1695.",
+        remedy="Leave the variable out and the container unprivileged, and ask for nvidia.com/gpu.",
+    ),
+    CatalogueEntry(
+        code="workload-selector-stops-fitting",
+        severity="warning",
+        title="No GPU node fits the workload's node selection after the change",
+        meaning="The workload selects its nodes by a label that the change gives another value on every node it fits now.",
+        example="nodeSelector: {nvidia.com/gpu.product: Tesla-T4} while the nodes become Tesla-T4-SHARED",
+        why=(
+            "Sharing without a rename adds -SHARED to the product label and changes the labels of replicas and strategy. Running pods stay; the "
+            "next ones stay pending."
+        ),
+        source="k8s-device-plugin v0.20.0, lm/resource.go.",
+        remedy="Select by a label that does not change, such as nvidia.com/gpu.family or a label of your own, or by both values.",
+    ),
+    CatalogueEntry(
+        code="workload-resource-vanishes",
+        severity="warning",
+        title="No GPU node advertises what the workload asks for after the change",
+        meaning="The workload asks for a resource, and the nodes it fits now will advertise none or less of it.",
+        example="limits: {nvidia.com/gpu: 1} while all nodes get a config with rename_by_default: true",
+        why=(
+            "With a rename the device plugin advertises nvidia.com/gpu.shared only, without one nvidia.com/gpu only. Running pods stay until the "
+            "plugin restarts; the next ones stay pending."
+        ),
+        source="k8s-device-plugin v0.20.0, rm/device_map.go.",
+        remedy="Change the workload to the name that its nodes advertise then.",
+    ),
+    CatalogueEntry(
+        code="workload-fewer-nodes",
+        severity="info",
+        title="The workload fits fewer GPU nodes after the change",
+        meaning="Some of the nodes that the workload fits now do not fit it after the change.",
+        example="a node selector on nvidia.com/gpu.replicas: '4' while half of the nodes get another config",
+        why="Labels and resource names of the nodes change with their config.",
+        source="k8s-device-plugin v0.20.0, lm/resource.go and rm/device_map.go.",
+        remedy="Nothing needs to be done if the remaining nodes are enough.",
+    ),
+    CatalogueEntry(
+        code="quota-meaning-changes",
+        severity="warning",
+        title="A resource quota counts something else after the change",
+        meaning="The quota limits a GPU resource, and what one of it is changes with the config of the nodes.",
+        example="requests.nvidia.com/gpu: 4 while the nodes go from whole GPUs to four replicas each",
+        why="A quota counts replicas, not GPUs; and a quota on a name that no node advertises limits nothing.",
+        source="Kubernetes counts extended resources by name; k8s-device-plugin v0.20.0, rm/device_map.go.",
+        remedy="Set the quota for the resource and the replicas after the change.",
+    ),
+    CatalogueEntry(
+        code="limit-range-meaning-changes",
+        severity="warning",
+        title="A limit range counts something else after the change",
+        meaning="The limit range limits a GPU resource or gives a default for it, and what one of it is changes with the config of the nodes.",
+        example="max: {nvidia.com/gpu: 2} while the nodes go from whole GPUs to four replicas each",
+        why="A limit range counts replicas, not GPUs; and one on a name that no node advertises limits nothing.",
+        source="Kubernetes counts extended resources by name; k8s-device-plugin v0.20.0, rm/device_map.go.",
+        remedy="Set the limit range for the resource and the replicas after the change.",
+    ),
 )
