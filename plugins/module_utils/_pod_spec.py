@@ -57,7 +57,7 @@ def objects_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     if not kind.endswith("List"):
         yield document
         return
-    for item in _sequence(document.get("items")):
+    for item in sequence(document.get("items")):
         if isinstance(item, Mapping):
             yield {"kind": kind.removesuffix("List"), **item}
 
@@ -76,7 +76,7 @@ def pod_spec(document: Mapping[str, Any]) -> PodSpec | None:
 def containers(spec: PodSpec) -> Iterator[Container]:
     """All containers, init containers first."""
     for name in _CONTAINER_LISTS:
-        for index, content in enumerate(_sequence(spec.spec.get(name))):
+        for index, content in enumerate(sequence(spec.spec.get(name))):
             yield Container(f"{spec.path}.{name}[{index}]", mapping(content))
 
 
@@ -114,8 +114,8 @@ def selects(spec: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     if not isinstance(required, Mapping):
         return True
     return any(
-        all(_fits(mapping(expression), labels) for expression in _sequence(mapping(term).get("matchExpressions")))
-        for term in _sequence(required.get("nodeSelectorTerms"))
+        all(_fits(mapping(expression), labels) for expression in sequence(mapping(term).get("matchExpressions")))
+        for term in sequence(required.get("nodeSelectorTerms"))
     )
 
 
@@ -123,7 +123,7 @@ def label_keys(spec: Mapping[str, Any]) -> tuple[str, ...]:
     """The node labels that the pod's placement depends on, sorted."""
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
-    expressions = [expression for term in _sequence(required.get("nodeSelectorTerms")) for expression in _sequence(mapping(term).get("matchExpressions"))]
+    expressions = [expression for term in sequence(required.get("nodeSelectorTerms")) for expression in sequence(mapping(term).get("matchExpressions"))]
     return tuple(sorted({*mapping(spec.get("nodeSelector")), *(str(mapping(expression).get("key")) for expression in expressions)}))
 
 
@@ -142,14 +142,15 @@ def mapping(value: object) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
 
 
-def _sequence(value: object) -> Sequence[Any]:
+def sequence(value: object) -> Sequence[Any]:
+    """The value if it is a list, else an empty one."""
     return value if isinstance(value, (list, tuple)) else ()
 
 
 def _fits(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """One node selector requirement; Gt and Lt compare whole numbers as the scheduler does."""
     key, operator = str(expression.get("key")), expression.get("operator")
-    values, actual = _sequence(expression.get("values")), labels.get(str(expression.get("key")))
+    values, actual = sequence(expression.get("values")), labels.get(str(expression.get("key")))
     if operator == "DoesNotExist":
         return key not in labels
     if operator == "NotIn":

@@ -24,6 +24,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._pod_spec import (
     pod_spec,
     requests,
     selects,
+    sequence,
     whole_number,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import REPLICAS, Prediction
@@ -122,7 +123,7 @@ def scan_workloads(objects: Iterable[Mapping[str, Any]], changes: Sequence[NodeC
 
 def _lint(spec: PodSpec, subject: str, above_one_fails: bool) -> Iterator[Finding]:
     """The checks that need to know the spec alone."""
-    uses_gpus = bool(gpu_requests(spec))
+    uses_gpus = any(_means_gpu(request.resource) for container in containers(spec) for request in requests(container))
     for container in containers(spec):
         yield from _check_requests(container, subject, above_one_fails)
         yield from _check_bypass(container, subject, uses_gpus)
@@ -139,13 +140,13 @@ def _check_requests(container: Container, subject: str, above_one_fails: bool) -
             if above_one_fails and request.count is not None and request.count > 1:
                 message = f"the container asks for {request.count} of {request.resource}, and with sharing by MPS it may ask for one"
                 yield finding("workload-requests-several", where, message, subject=subject)
-        elif _looks_like_gpu(request.resource):
+        elif _means_gpu(request.resource):
             message = f"no device plugin of NVIDIA advertises {request.resource}; sharing is of {GPU}, or {GPU_SHARED} after a rename"
             yield finding("workload-unknown-resource", where, message, subject=subject)
 
 
-def _looks_like_gpu(resource: str) -> bool:
-    """Whether a resource is meant to be NVIDIA's GPU but is not a name that exists (``nvidia.com.gpu``, ``nvidia.com/gpus``)."""
+def _means_gpu(resource: str) -> bool:
+    """Whether a resource is, or is a misspelling of, NVIDIA's whole or shared GPU (``nvidia.com.gpu``, ``nvidia.com/gpus``)."""
     return not resource.startswith(_MIG_PREFIX) and ("nvidia" in resource.lower() or resource.lower() in ("gpu", "gpus", "gpu.shared"))
 
 
@@ -153,13 +154,13 @@ def _check_bypass(container: Container, subject: str, uses_gpus: bool) -> Iterat
     """A container that sees every GPU of its node, past the plugin and its limits (k8s-device-plugin, report 1299)."""
     if uses_gpus and mapping(container.content.get("securityContext")).get("privileged") is True:
         yield finding("workload-sees-all-gpus", f"{container.path}.securityContext.privileged", "a privileged container sees every GPU", subject=subject)
-    for index, variable in enumerate(container.content.get("env") or ()):
+    for index, variable in enumerate(sequence(container.content.get("env"))):
         if mapping(variable).get("name") == "NVIDIA_VISIBLE_DEVICES" and mapping(variable).get("value") == "all":
             yield finding("workload-sees-all-gpus", f"{container.path}.env[{index}]", subject=subject)
 
 
 def _check_shm(container: Container, subject: str) -> Iterator[Finding]:
-    for index, mount in enumerate(container.content.get("volumeMounts") or ()):
+    for index, mount in enumerate(sequence(container.content.get("volumeMounts"))):
         if str(mapping(mount).get("mountPath") or "").rstrip("/") == "/dev/shm":
             yield finding("workload-own-shm", f"{container.path}.volumeMounts[{index}]", subject=subject)
 
@@ -217,7 +218,7 @@ def _scan_quota(one: Mapping[str, Any], changes: Sequence[NodeChange]) -> Iterat
 def _scan_limit_range(one: Mapping[str, Any], changes: Sequence[NodeChange]) -> Iterator[Finding]:
     if one.get("kind") != "LimitRange":
         return
-    for index, limit in enumerate(mapping(one.get("spec")).get("limits") or ()):
+    for index, limit in enumerate(sequence(mapping(one.get("spec")).get("limits"))):
         for field in _LIMIT_RANGE_FIELDS:
             for resource, amount in mapping(mapping(limit).get(field)).items():
                 meaning = _meaning_change(str(resource), changes)
@@ -259,7 +260,7 @@ def _subject(one: Mapping[str, Any]) -> str:
 
 def _controller(one: Mapping[str, Any]) -> tuple[object, str, str] | None:
     """Kind, namespace and name of the object's controller, or None."""
-    for owner in mapping(one.get("metadata")).get("ownerReferences") or ():
+    for owner in sequence(mapping(one.get("metadata")).get("ownerReferences")):
         if mapping(owner).get("controller") is True:
             return owner.get("kind"), _identity(one)[0], str(owner.get("name"))
     return None
