@@ -12,6 +12,7 @@ from types import MappingProxyType
 
 from ansible_collections.gpuops.mps.plugins.module_utils import (
     _catalogue_cluster,
+    _catalogue_config_file,
     _catalogue_declaration,
     _catalogue_diagnosis,
     _catalogue_prediction,
@@ -55,6 +56,7 @@ def _gather(groups: Iterable[tuple[CatalogueEntry, ...]]) -> Mapping[str, Catalo
 CATALOGUE: Mapping[str, CatalogueEntry] = _gather(
     (
         _catalogue_declaration.ENTRIES,
+        _catalogue_config_file.ENTRIES,
         _catalogue_prediction.ENTRIES,
         _catalogue_cluster.ENTRIES,
         _catalogue_rollout.ENTRIES,
