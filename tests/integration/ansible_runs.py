@@ -47,12 +47,7 @@ class AnsibleRun:
 
     def results(self) -> list[tuple[str, dict[str, Any]]]:
         """Return (task name, result) of every task on every host, in order."""
-        return [
-            (task["task"]["name"], result)
-            for play in self.document.get("plays", [])
-            for task in play["tasks"]
-            for result in task["hosts"].values()
-        ]
+        return [(task["task"]["name"], result) for play in self.document.get("plays", []) for task in play["tasks"] for result in task["hosts"].values()]
 
     def result(self, task: str) -> dict[str, Any]:
         """Return the result of the last task whose name contains `task`. Raises LookupError."""

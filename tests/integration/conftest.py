@@ -17,8 +17,6 @@ from tests.integration.ansible_runs import run_module as _run_module
 from tests.integration.ansible_runs import run_playbook as _run_playbook
 from tests.testbed.bed import TestBed
 
-POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
-
 
 @pytest.fixture(scope="session")
 def worker(request: pytest.FixtureRequest) -> str:
@@ -32,7 +30,7 @@ def lab(worker: str) -> Iterator[TestBed]:
     bed = TestBed.start(f"lab-{worker}")
     try:
         bed.install_operator_objects()
-        bed.wait_until_policy_ready()
+        bed.wait_until_settled()
         yield bed
     finally:
         bed.stop()

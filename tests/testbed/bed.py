@@ -17,6 +17,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from tests.testbed.build import build
 from tests.testbed.certificates import write_certificates
 from tests.testbed.layout import Layout, port_is_free, write_json
 from tests.testbed.node_sets import node_objects, read_node_set
+from tests.testbed.reset import reset, settled
 
 START_SECONDS = 90.0
 POLL_SECONDS = 0.1
@@ -139,6 +141,14 @@ class TestBed:
         """Install the real chart with the bed's values (and `values` on top), without waiting for the policy."""
         chart.install(self, values or {})
 
+    def wait_until_settled(self, seconds: float = 180.0) -> None:
+        """Wait until the policy is ready and operator and agents have nothing left to do. Raises BedError."""
+        self.wait_for("settled operator and agents", lambda: settled(self), seconds, poll=0.5)
+
+    def reset(self) -> None:
+        """Remove what tests left behind and wait until the bed is as after the operator's install. Raises BedError."""
+        reset(self)
+
     def wait_for(self, what: str, condition: Callable[[], Any], seconds: float = START_SECONDS, poll: float = POLL_SECONDS) -> Any:
         """Return the first true value of `condition`; API and connection errors count as not yet. Raises BedError."""
         deadline = time.monotonic() + seconds
@@ -238,7 +248,7 @@ class TestBed:
             definition = yaml.safe_load((self.programs / "kwok-crds" / f"kwok.x-k8s.io_{kind}.yaml").read_text())
             self._create(collection, definition)
         for kind in kinds:
-            self.wait_for(f"API for {kind}", lambda kind=kind: self.api.get(f"/apis/kwok.x-k8s.io/v1alpha1/{kind}"))
+            self.wait_for(f"API for {kind}", partial(self.api.get, f"/apis/kwok.x-k8s.io/v1alpha1/{kind}"))
 
     def _create_nodes(self) -> None:
         nodes = node_objects(read_node_set(self.settings.nodes), self.layout.ports().kwok)

