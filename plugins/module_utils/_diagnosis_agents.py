@@ -27,6 +27,7 @@ DOUBTFUL = "doubtful"
 STALE_CONTENT = "stale"
 
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
+_SIDECAR = "config-manager"
 _TOOLKIT_CONTAINER = "toolkit-validation"
 
 
@@ -38,11 +39,13 @@ def content_state(case: Case, component: str, pod: Pod) -> str:
     """
     if pod.uid in case.expected.replaced:
         return STALE_CONTENT
+    if _younger_than_changes(case, component, pod):
+        return CURRENT
     applied = applied_of(case)
     pods = applied.get("pods")
     if isinstance(pods, Mapping) and pods.get(component) == pod.uid:
         return _state_by_record(case, component, applied)
-    return DOUBTFUL if _older_than_map(case, pod) or _older_than_label(case, component, pod) else CURRENT
+    return DOUBTFUL
 
 
 def applied_of(case: Case) -> Mapping[str, t.Any]:
@@ -63,18 +66,22 @@ def _state_by_record(case: Case, component: str, applied: Mapping[str, t.Any]) -
     return DOUBTFUL
 
 
-def _older_than_map(case: Case, pod: Pod) -> bool:
-    config_map = case.snapshot.config_map
-    changed = parse_time(config_map.changed) if config_map else None
-    started = parse_time(pod.started or pod.created)
-    return changed is not None and started is not None and started < changed
+def _younger_than_changes(case: Case, component: str, pod: Pod) -> bool:
+    """Whether the agent's container started after everything it reads had its present value.
+
+    Only the daemon misses a changed label; the time of that change is the label owner's last write. An unknown time proves nothing.
+    """
+    config_map, started = case.snapshot.config_map, parse_time(agent_started(pod))
+    changes = [parse_time(config_map.changed)] if config_map else []
+    if component == CONTROL_DAEMON and case.node.config_label:
+        changes.append(parse_time(case.node.label_changed))
+    return started is not None and all(change is not None and change <= started for change in changes)
 
 
-def _older_than_label(case: Case, component: str, pod: Pod) -> bool:
-    """Only the daemon misses a changed label; the time of the change is the label owner's last write."""
-    changed = parse_time(case.node.label_changed)
-    started = parse_time(pod.started or pod.created)
-    return component == CONTROL_DAEMON and changed is not None and started is not None and started < changed
+def agent_started(pod: Pod) -> str:
+    """When the agent itself last started: its container where one runs, else the pod. A restarted container reads its config anew."""
+    running = (one.started for one in pod.containers if not one.init and one.name != _SIDECAR and one.state == "running" and one.started)
+    return next(running, None) or pod.started or pod.created
 
 
 def check_toolkit(case: Case) -> Break | None:
@@ -156,7 +163,7 @@ def stale(case: Case, pod: Pod, link: str, evidence: tuple[Evidence, ...] = ()) 
     record = Evidence(case.subject, f"metadata.annotations[{APPLIED_ANNOTATION}]", str(applied.get("content", "absent")), str(case.expected.content))
     config_map = case.snapshot.config_map
     changed = config_map.changed if config_map and config_map.changed else "unknown"
-    start = Evidence(pod_subject(pod), "status.startTime", str(pod.started or pod.created), f"after the ConfigMap's last change ({changed})")
+    start = Evidence(pod_subject(pod), "started", agent_started(pod), f"after the ConfigMap's last change ({changed})")
     message = f"the pod {pod.name} still runs older content than the ConfigMap holds: an agent reads its config only when it starts"
     return Break(link, "agent-stale", message, (start, record, *evidence), stale=True)
 

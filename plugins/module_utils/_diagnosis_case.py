@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta, timezone
+from datetime import UTC, datetime, timedelta
 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected
@@ -126,7 +126,7 @@ def parse_time(text: str | None) -> datetime | None:
         parsed = datetime.fromisoformat(text)
     except ValueError:
         return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=timezone.utc)
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
 
 
 def pod_subject(pod: Pod) -> str:

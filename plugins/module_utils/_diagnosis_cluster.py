@@ -81,10 +81,10 @@ def check_map(case: Case) -> Break | None:
     if policy is None or not policy.config_name:
         return None
     subject = f"configmap/{case.snapshot.namespace}/{policy.config_name}"
-    if config_map is None:
+    if config_map is None and case.snapshot.referred_map is None:
         message = f"the ConfigMap {policy.config_name} is not in the namespace {case.snapshot.namespace}: new pods of the agents cannot start"
         return Break(LINK_MAP, "map-absent", message, (Evidence(subject, "metadata.name", "absent", policy.config_name),))
-    if not config_map.data:
+    if config_map is not None and not config_map.data:
         message = f"the ConfigMap {config_map.name} has no keys: the agents' config-manager finds no configuration files"
         return Break(LINK_MAP, "map-without-keys", message, (Evidence(subject, "data", "empty"),))
     return None

@@ -32,7 +32,7 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
             "daemon-refuses-replicas",
             "the MPS control daemon refuses the number of replicas ({what})",
         ),
-        (r"selinux", "daemon-refused-by-selinux", "SELinux refuses the MPS control daemon its pipe directory"),
+        (r"setting SELinux|SELinux context|avc: +denied", "daemon-refused-by-selinux", "SELinux refuses the MPS control daemon its pipe directory"),
         (r"specified config (?P<what>\S+) does not exist", "agent-config-missing", "the config '{what}' is not a key of the mounted ConfigMap"),
         (
             r"specified config\s+does not exist",
