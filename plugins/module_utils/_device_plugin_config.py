@@ -14,8 +14,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_rules import Rules, is_template
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy, is_template
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_rules import Rules
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import MAX_TEXT, Scalar, Text, parse_text
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_upstream import RESOURCE, Outcome, outcome
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE, Finding, finding

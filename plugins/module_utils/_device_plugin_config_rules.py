@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import MIG_STRATEGIES, is_template
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import Mapping, Node, Scalar, Sequence
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_upstream import (
     FLAGS,
@@ -27,8 +28,6 @@ from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_u
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, closest, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import REPLICAS_FROM_TURING, PluginVersion, honours_fail_requests
-
-MIG_STRATEGIES = ("none", "single", "mixed")
 
 _TOP = ("version", "flags", "resources", "sharing", "imex")
 _SHARING = ("mps", "timeSlicing")
@@ -53,16 +52,10 @@ _SYNONYMS = {"multiprocessservice": "mps", "multiprocess": "mps", "timeslice": "
 # Flags that the operator sets by environment variables, which win over the file (gpu-operator, controllers/object_controls.go).
 _OVERRIDDEN = ("failOnInitError", "mpsRoot", "plugin.passDeviceSpecs", "plugin.deviceListStrategy", "plugin.deviceIDStrategy", "gfd.sleepInterval")
 
-_TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{|%\(\w+\)s")
 _QUOTES = "\u201c\u201d\u2018\u2019"
 _PLAIN_NUMBER = re.compile(r"[1-9][0-9]*\Z")
 _CLEAR_NUMBER = re.compile(r"(?:\+?[1-9][0-9]*(?:_[0-9]+)*|0x[0-9a-fA-F]+|0b[01]+|[1-9][0-9]*\.0+)\Z")
 _OCTAL = re.compile(r"[-+]?0(?:[0-9_]|[oO])")
-
-
-def is_template(text: str) -> bool:
-    """Whether a text holds what a template engine should have replaced."""
-    return bool(_TEMPLATE.search(text))
 
 
 @dataclass

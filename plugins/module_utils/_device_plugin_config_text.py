@@ -10,6 +10,7 @@ PyYAML's events are used here. What scalars mean follows goyaml v2, resolve.go.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field
 
@@ -289,12 +290,15 @@ def resolve_plain(text: str) -> ScalarValue:
     found = _INTEGER.match(bare)
     if found and (number := _integer(found)) is not None:
         return number
-    return float(bare) if _FLOAT.match(bare) else text
+    # Go's ParseFloat gives an error where Python's float gives infinity.
+    return float(bare) if _FLOAT.match(bare) and math.isfinite(float(bare)) else text
 
 
 def _integer(found: re.Match[str]) -> int | None:
     """The integer if it fits into 64 bits: signed ones always, unsigned ones only without a sign."""
     group = next(name for name in _BASES if found.group(name) is not None)
+    if group == "d" and len(found.group(group)) > 20:  # beyond 64 bits, and Python refuses to convert very long ones
+        return None
     number = int(found.group(1) + found.group(group), _BASES[group])
     highest = 2**63 - 1 if found.group(1) else 2**64 - 1
     return number if -(2**63) <= number <= highest else None
