@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 from typing import Any
 
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, closest, finding
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, closest, finding, is_final
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import REPLICAS_FROM_TURING
 from ansible_collections.gpuops.mps.plugins.module_utils._names import (
     label_key_problem,
@@ -30,7 +30,7 @@ _TEMPLATE = re.compile(r"\{\{|\{%|<%|\$\{|%\(\w+\)s")
 _SHARED = "-SHARED"
 
 
-class Strategy(str, Enum):
+class Strategy(StrEnum):
     """How a config shares a GPU, in the words of the label ``nvidia.com/gpu.sharing-strategy``."""
 
     NONE = "none"
@@ -103,20 +103,22 @@ def is_template(text: str) -> bool:
     return bool(_TEMPLATE.search(text))
 
 
-def parse_declaration(configs: object, default: object = None, groups: object = None) -> tuple[Declaration | None, tuple[Finding, ...]]:
+def parse_declaration(
+    configs: object, default: object = None, groups: object = None, *, existing: Collection[str] | None = None
+) -> tuple[Declaration | None, tuple[Finding, ...]]:
     """The declaration in the variables ``mps_configs``, ``mps_default`` and ``mps_node_groups``, and everything wrong with it.
 
-    All errors are found in one pass; with any the declaration is None. ``configs`` None means that the configs are declared
-    elsewhere: then nobody can tell here whether the default and the groups name configs that exist. An empty ``default``
-    is none. Never raises.
+    All errors are found in one pass; with an error that nobody can accept the declaration is None. ``existing`` are keys
+    that the ConfigMap has anyway. With neither these nor ``configs``, nobody can tell here whether the default and the
+    groups name configs that exist. An empty ``default`` is none. Never raises.
     """
     parser = _Parser()
     parsed_configs = parser.configs(configs) if configs is not None else ()
-    names = _names(configs) if configs is not None else None
+    names = None if configs is None and existing is None else (*_names(configs), *(existing or ()))
     parsed_default = parser.default(default, names)
     parsed_groups = parser.groups(groups, names)
     parser.check_members(parsed_groups)
-    if any(found.severity == "error" for found in parser.findings):
+    if any(is_final(found) for found in parser.findings):
         return None, tuple(parser.findings)
     return Declaration(parsed_configs, parsed_default, parsed_groups), tuple(parser.findings)
 

@@ -18,7 +18,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Sha
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_rules import Rules
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import MAX_TEXT, Scalar, Text, parse_text
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_upstream import RESOURCE, Outcome, outcome
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE, Finding, finding
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, is_final
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
 from ansible_collections.gpuops.mps.plugins.module_utils._names import name_problem
 
@@ -59,7 +59,7 @@ def read_config(key: str, text: str, *, plugin_version: PluginVersion | None = N
     if parsed.problem is None and not _is_empty(parsed):
         rules.judge(parsed.root)
     findings = _with_outcome(key, rules.findings, result)
-    if any(_is_final(found) for found in findings):
+    if any(is_final(found) for found in findings):
         return Reading(key, None, findings)
     return Reading(key, _config(key, result), findings)
 
@@ -137,14 +137,9 @@ def _without_comments(text: str) -> str:
     return re.sub(r"(?m)(^|\s)#.*$", "", text)
 
 
-def _is_final(found: Finding) -> bool:
-    """An error that nobody can accept: the text is not understood or cannot work."""
-    return found.severity == "error" and not CATALOGUE[found.code].acceptable
-
-
 def _with_outcome(key: str, findings: list[Finding], result: Outcome) -> tuple[Finding, ...]:
     """The findings, where the first error also says what the device plugin would do with the whole text."""
-    if result.refusal is not None and not any(_is_final(found) for found in findings):
+    if result.refusal is not None and not any(is_final(found) for found in findings):
         return (*findings, finding("refused-upstream", key, result.describe()))
     first = next((index for index, found in enumerate(findings) if found.severity == "error"), None)
     if first is None:

@@ -298,7 +298,9 @@ class Rules:
         if self.plugin_version is not None and honours_fail_requests(self.plugin_version):
             self.add("fail-requests-off", path, "false lets a container take several replicas, which may all be of one GPU", node.line)
         else:
-            self.add("fail-requests-ignored", path, "false has an effect only from device plugin v0.20 on; before, larger requests fail all the same", node.line)
+            self.add(
+                "fail-requests-ignored", path, "false has an effect only from device plugin v0.20 on; before, larger requests fail all the same", node.line
+            )
 
     def _resources(self, node: Node | None, name: str, block: Mapping) -> None:
         path = f"sharing.{name}.resources"

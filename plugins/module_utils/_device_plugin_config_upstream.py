@@ -12,7 +12,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping as MappingType
+from collections.abc import Callable
+from collections.abc import Mapping as MappingType
 from dataclasses import dataclass
 from typing import Any
 
@@ -274,7 +275,7 @@ def _check_fields(value: Any, where: str, checks: MappingType[str, Check]) -> No
 def _decode_flags(value: Any, current: str | None) -> str | None:
     """The file's migStrategy; every other flag is only checked for its type."""
     _check_fields(value, "flags", FLAGS)
-    for name, item in _struct(value, "flags", ("migStrategy",)):
+    for _name, item in _struct(value, "flags", ("migStrategy",)):
         current = item
     return current
 

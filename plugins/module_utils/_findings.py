@@ -20,7 +20,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils import (
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._catalogue import CatalogueEntry, Severity
 
-__all__ = ["CATALOGUE", "CatalogueEntry", "Finding", "Severity", "check_accept", "closest", "finding", "split_accepted"]
+__all__ = ["CATALOGUE", "CatalogueEntry", "Finding", "Severity", "check_accept", "closest", "finding", "is_final", "split_accepted"]
 
 
 @dataclass(frozen=True)
@@ -94,6 +94,11 @@ def split_accepted(findings: Iterable[Finding], accept: Collection[str]) -> tupl
         else:
             standing.append(found)
     return tuple(standing), tuple(accepted)
+
+
+def is_final(found: Finding) -> bool:
+    """Whether it is an error that nobody can accept: something is not understood or cannot work."""
+    return found.severity == "error" and not CATALOGUE[found.code].acceptable
 
 
 def check_accept(accept: Iterable[str], path: str = "accept") -> tuple[Finding, ...]:

@@ -12,12 +12,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 
 from ansible_collections.gpuops.mps.plugins.module_utils._names import label_key_problem, label_value_problem
 
 
-class Operator(str, Enum):
+class Operator(StrEnum):
     """What a requirement asks of its key; equality is a set of one value."""
 
     IN = "in"
