@@ -118,6 +118,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="There is no fallback to the default: the config-manager exits, at the latest when the pods next start.",
         source="k8s-device-plugin v0.20.0, cmd/config-manager/main.go.",
         remedy="Correct the label or add the key.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="key-of-default-absent",
@@ -178,6 +179,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="The daemon keeps the default's config and its sidecar exits at every start, so the pod is never ready.",
         source="k8s-device-plugin v0.18.2 to v0.20.0, cmd/config-manager (upstream report 1645).",
         remedy="Make the MPS config the default and label only the nodes that shall not use MPS, or pin spec.devicePlugin.version to v0.18.1 or older.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="node-not-ready",
@@ -218,6 +220,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="Without the agents the node offers no GPUs and cannot share them.",
         source="gpu-operator v25.3.4, controllers/state_manager.go.",
         remedy="Remove the label or set it to true.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="toolkit-validation-stuck",
@@ -428,6 +431,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="Both register nvidia.com/gpu at kubelet, and the last one wins.",
         source="kubelet, device manager.",
         remedy="Remove the other device plugin from this node.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="plugin-waits-for-daemon",
@@ -458,6 +462,26 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="The plugin runs other content, a GPU is unhealthy, or another plugin registers the same name.",
         source="k8s-device-plugin v0.20.0, internal/rm.",
         remedy="Restart the node's device plugin pod; look for unhealthy GPUs in its log.",
+    ),
+    CatalogueEntry(
+        code="policy-not-as-declared",
+        severity="warning",
+        title="The ClusterPolicy's config is not as declared",
+        meaning="spec.devicePlugin.config names another ConfigMap or default than the declaration.",
+        example="default: none, declared: mps-four",
+        why="The declaration has changed and was not rolled out, or somebody else configures the device plugin.",
+        source="This collection; Kubernetes managedFields.",
+        remedy="Roll the declaration out, or take the present value over into it.",
+    ),
+    CatalogueEntry(
+        code="map-not-as-declared",
+        severity="warning",
+        title="A key of the ConfigMap is not as declared",
+        meaning="A key is missing, has other content, or is not declared any more.",
+        example="data: {mps-four: replicas 8}, declared: replicas 4",
+        why="Somebody edited the ConfigMap, or the declaration has changed and was not rolled out.",
+        source="This collection.",
+        remedy="Roll the declaration out, or take the edit over into it.",
     ),
     CatalogueEntry(
         code="policy-put-back",

@@ -43,7 +43,7 @@ VALIDATOR = "nvidia-operator-validator"
 Object = dict[str, t.Any]
 Item = t.TypeVar("Item")
 
-# Controllers and quotas that tell how workloads ask for GPUs. The API leaves the kind out of a list's items.
+# Controllers, quotas and limit ranges that tell how workloads ask for GPUs. The API leaves the kind out of a list's items.
 WORKLOAD_KINDS: t.Mapping[str, str] = {
     "/apis/apps/v1/deployments": "Deployment",
     "/apis/apps/v1/statefulsets": "StatefulSet",
@@ -51,6 +51,7 @@ WORKLOAD_KINDS: t.Mapping[str, str] = {
     "/apis/batch/v1/jobs": "Job",
     "/apis/batch/v1/cronjobs": "CronJob",
     "/api/v1/resourcequotas": "ResourceQuota",
+    "/api/v1/limitranges": "LimitRange",
 }
 
 
@@ -102,6 +103,7 @@ def read_snapshot(
         foreign_plugins=tuple(filter(None, (foreign_plugin_of(item, place) for item in set_items or ()))),
         workloads=_workloads(cluster) if workloads else (),
         operator_version=operator_version_of(policy_items, operator_sets),
+        map_name=wanted_map,
         referred_map=found_map if referred == wanted_map else _config_map(cluster, place, referred),
         unlabelled_gpu_nodes=() if nodes else _unlabelled(cluster),
     )

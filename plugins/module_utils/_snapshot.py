@@ -198,6 +198,7 @@ class Snapshot:
     foreign_plugins: tuple[ForeignPlugin, ...] = ()
     workloads: tuple[t.Mapping[str, t.Any], ...] = ()  # raw controllers and quotas, only when asked for
     operator_version: str | None = None
+    map_name: str = ""  # the name config_map is looked for under, also when no such map exists
     referred_map: ConfigMap | None = None  # the map that the policy refers to now, config_map itself in the usual case
     unlabelled_gpu_nodes: tuple[str, ...] = ()  # NFD sees a GPU, the operator has not labelled the node
 
@@ -233,4 +234,11 @@ class Snapshot:
 
     def gpu_pods_on(self, node: str) -> tuple[Pod, ...]:
         """The pods on one node that use its GPUs."""
-        return tuple(pod for pod in self.gpu_pods if pod.node == node)
+        return self._gpu_pods_by_node.get(node, ())
+
+    @functools.cached_property
+    def _gpu_pods_by_node(self) -> t.Mapping[str | None, tuple[Pod, ...]]:
+        found: dict[str | None, list[Pod]] = {}
+        for pod in self.gpu_pods:
+            found.setdefault(pod.node, []).append(pod)
+        return {node: tuple(pods) for node, pods in found.items()}
