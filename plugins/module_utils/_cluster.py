@@ -242,36 +242,43 @@ class Cluster:
             "PATCH", path, body=list(operations), query=self._write_query(), content_type="application/json-patch+json", idempotent=False
         ).json()
 
-    def patch_seen(self, path: str, body: Object, *, seen: Object, unchanged: t.Callable[[Object], bool], done: t.Callable[[Object], bool]) -> Object:
+    def patch_seen(
+        self,
+        path: str,
+        body: Object,
+        *,
+        seen: Object,
+        unchanged: t.Callable[[Object], bool],
+        done: t.Callable[[Object], bool],
+        metadata_only: bool = False,
+    ) -> Object:
         """A merge patch that is only made while ``unchanged`` holds, however often unrelated parts of the object change meanwhile.
 
-        ``seen`` is the object as the plan saw it (its metadata is enough). On a conflict the object is read again: when it
-        is ``done`` already, that is success; when what the plan relied on is ``unchanged``, the patch is made against the
-        new version; else the conflict is raised. At most five times.
+        ``seen`` is the metadata (uid, resourceVersion) of the object as the plan saw it. On a conflict the object is read
+        again: when it is ``done`` already, that is success; when what the plan relied on is ``unchanged``, the patch is made
+        against the new version; else ClusterError ``changed-meanwhile``. At most five times.
         """
-        current = seen
-        for attempt in range(5):
-            metadata = current["metadata"]
+        version, uid = seen["resourceVersion"], seen.get("uid")
+        for _attempt in range(5):
             try:
-                return self.merge_patch(path, body, resource_version=metadata["resourceVersion"], uid=metadata.get("uid"), metadata_only=True)
+                return self.merge_patch(path, body, resource_version=version, uid=uid, metadata_only=metadata_only)
             except ClusterError as error:
                 if error.status != 409:
                     raise
-                fresh = self.get(path, metadata_only=True)
-                if fresh is not None and done(fresh):
-                    return fresh
-                same = fresh is not None and fresh["metadata"].get("uid") == seen["metadata"].get("uid", fresh["metadata"].get("uid"))
-                if fresh is None or not same or not unchanged(fresh) or attempt == 4:
-                    raise ClusterError(
-                        f"{path} was changed by somebody else between reading and writing, so it was left alone",
-                        code="changed-meanwhile",
-                        remedy="Run again: the next run plans from what is there now.",
-                        status=409,
-                        subject=path,
-                        reason="Conflict",
-                    ) from error
-                current = fresh
-        raise AssertionError("the last attempt returns or raises")
+            fresh = self.get(path, metadata_only=metadata_only)
+            if fresh is not None and done(fresh):
+                return fresh
+            if fresh is None or (uid and fresh["metadata"].get("uid") != uid) or not unchanged(fresh):
+                break
+            version = fresh["metadata"]["resourceVersion"]
+        raise ClusterError(
+            f"{path} was changed by somebody else between reading and writing, so it was left alone",
+            code="changed-meanwhile",
+            remedy="Run again: the next run plans from what is there now.",
+            status=409,
+            subject=path,
+            reason="Conflict",
+        )
 
     def delete(self, path: str, *, uid: str | None = None, resource_version: str | None = None, grace_seconds: int | None = None) -> bool:
         """Delete one object; True when this call did it, False when it was gone already (or, by ``uid``, is another one by now)."""

@@ -187,7 +187,7 @@ def _unreadable(plans: t.Iterable[NodePlan], texts: _Texts, snapshot: Snapshot) 
 
 
 def _workload_findings(plans: t.Sequence[NodePlan], texts: _Texts, snapshot: Snapshot) -> tuple[Finding, ...]:
-    """Workloads that the change breaks or that could never be placed after it; nothing without a change."""
+    """Workloads that the change breaks or that could never be placed after it; nothing without a change. The operator's own are not workloads."""
     if not any(plan.changed for plan in plans):
         return ()
     changes = []
@@ -196,7 +196,8 @@ def _workload_findings(plans: t.Sequence[NodePlan], texts: _Texts, snapshot: Sna
         meaning = NO_SHARING if plan.wanted.config is None else texts.meanings.get(plan.wanted.config)
         if node is not None:
             changes.append(node_change(node.name, node.labels, node.allocatable, plan.prediction, config=meaning, plugin_version=snapshot.plugin_version))
-    return scan_workloads((*snapshot.workloads, *_pod_objects(snapshot)), changes)
+    others = [item for item in snapshot.workloads if item["metadata"].get("namespace") != snapshot.namespace]
+    return scan_workloads((*others, *_pod_objects(snapshot)), changes)
 
 
 def _pod_objects(snapshot: Snapshot) -> t.Iterator[dict[str, t.Any]]:

@@ -1,0 +1,99 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: carry out what was planned for the ConfigMap, the ClusterPolicy and the nodes' label."""
+
+from __future__ import annotations
+
+import typing as t
+
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._config_map import config_map_patch
+from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, label_patch
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, PolicyPlan
+from ansible_collections.gpuops.mps.plugins.module_utils._policy import FIELD, policy_patch, pruned
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, ConfigMap, Node
+
+Object = dict[str, t.Any]
+
+
+def apply_config_map(cluster: Cluster, plan: ConfigMapPlan, found: ConfigMap | None) -> Object | None:
+    """Create the map or change its planned keys; returns the stored object, None when there is nothing to do.
+
+    ``found`` is the map as the plan saw it. Raises ClusterError ``changed-meanwhile`` when one of the planned keys has
+    another text by now, or the map was created or replaced meanwhile.
+    """
+    if not plan.changed:
+        return None
+    collection = f"/api/v1/namespaces/{plan.namespace}/configmaps"
+    patch = config_map_patch(plan, found)
+    if found is None:
+        body = {"apiVersion": "v1", "kind": "ConfigMap", **patch, "metadata": {"name": plan.name, **patch["metadata"]}}
+        return cluster.create(collection, body)
+    return cluster.patch_seen(
+        f"{collection}/{plan.name}",
+        patch,
+        seen={"resourceVersion": found.resource_version, "uid": found.uid},
+        unchanged=lambda fresh: _texts(fresh, plan) == {change.key: change.before for change in plan.keys},
+        done=lambda fresh: _texts(fresh, plan) == {change.key: change.after for change in plan.keys},
+    )
+
+
+def delete_config_map(cluster: Cluster, found: ConfigMap) -> bool:
+    """Delete the map as it was seen; a change meanwhile is a ClusterError."""
+    return cluster.delete(f"/api/v1/namespaces/{found.namespace}/configmaps/{found.name}", uid=found.uid, resource_version=found.resource_version)
+
+
+def apply_policy(cluster: Cluster, plan: PolicyPlan) -> Object | None:
+    """Write the two fields and look at what was stored; returns the stored policy, None when there is nothing to do.
+
+    Raises ClusterError ``policy-pruned`` when the API server answered with success but did not keep the fields.
+    """
+    if not plan.changed:
+        return None
+    before = {"name": plan.name_before, "default": plan.default_before}
+    stored = cluster.patch_seen(
+        f"/apis/nvidia.com/v1/clusterpolicies/{plan.name}",
+        policy_patch(plan),
+        seen={"resourceVersion": plan.resource_version},
+        unchanged=lambda fresh: _policy_fields(fresh) == before,
+        done=lambda fresh: not pruned(plan, fresh),
+    )
+    if pruned(plan, stored):
+        raise ClusterError(
+            f"the ClusterPolicy '{plan.name}' did not keep {FIELD}: it holds {_policy_fields(stored)} after a write that the API server called a success",
+            code="policy-pruned",
+            remedy="Update the operator's CRDs (operator.upgradeCRD in the chart), or find the webhook or controller that puts the field back.",
+            subject=f"clusterpolicy/{plan.name}",
+        )
+    return stored
+
+
+def apply_label(cluster: Cluster, change: LabelChange, node: Node) -> Object:
+    """Write or remove one node's config label; ``node`` is the node as the plan saw it.
+
+    A label that somebody else changed meanwhile is left alone (ClusterError ``changed-meanwhile``); anything else on the
+    node may change as it likes.
+    """
+    return cluster.patch_seen(
+        f"/api/v1/nodes/{change.node}",
+        label_patch(change.after),
+        seen={"resourceVersion": node.resource_version, "uid": node.uid},
+        unchanged=lambda fresh: _label(fresh) == change.before,
+        done=lambda fresh: _label(fresh) == change.after,
+        metadata_only=True,
+    )
+
+
+def _texts(item: Object, plan: ConfigMapPlan) -> dict[str, str | None]:
+    data = item.get("data") or {}
+    return {change.key: data.get(change.key) for change in plan.keys}
+
+
+def _policy_fields(item: Object) -> dict[str, str]:
+    config = ((item.get("spec") or {}).get("devicePlugin") or {}).get("config") or {}
+    return {"name": config.get("name") or "", "default": config.get("default") or ""}
+
+
+def _label(item: Object) -> str | None:
+    return (item["metadata"].get("labels") or {}).get(CONFIG_LABEL)
