@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy, is_template
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_rules import Rules
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import MAX_TEXT, Scalar, Text, parse_text
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import Scalar, SyntaxProblem, Text, parse_text
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_upstream import RESOURCE, Outcome, outcome
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, is_final
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
@@ -56,7 +56,7 @@ def read_config(key: str, text: str, *, plugin_version: PluginVersion | None = N
     result = outcome(parsed)
     rules = Rules(key, plugin_version)
     _judge_text(rules, parsed, text)
-    if parsed.problem is None and not _is_empty(parsed):
+    if parsed.root is not None and not _is_empty(parsed):
         rules.judge(parsed.root)
     findings = _with_outcome(key, rules.findings, result)
     if any(is_final(found) for found in findings):
@@ -66,10 +66,10 @@ def read_config(key: str, text: str, *, plugin_version: PluginVersion | None = N
 
 def read_config_map(data: Mapping[str, str], *, plugin_version: PluginVersion | None = None) -> tuple[tuple[Reading, ...], tuple[Finding, ...]]:
     """Reads every key of a ConfigMap: the readings sorted by key, and the findings about the map as a whole."""
-    size = sum(len(key.encode()) + len(text.encode(errors="surrogatepass")) for key, text in data.items())
-    if size > MAX_CONFIG_MAP:
-        return (), (finding("config-map-too-large", "", f"the keys and texts have {size} bytes together; the API server takes {MAX_CONFIG_MAP}"),)
     findings = []
+    size = sum(len(part.encode(errors="surrogatepass")) for pair in data.items() for part in pair)
+    if size > MAX_CONFIG_MAP:
+        findings.append(finding("config-map-too-large", "", f"the keys and texts have {size} bytes together; the API server takes {MAX_CONFIG_MAP}"))
     if not data:
         findings.append(finding("config-map-empty", ""))
     for key in sorted(data):
@@ -105,7 +105,7 @@ def _is_empty(parsed: Text) -> bool:
 def _judge_text(rules: Rules, parsed: Text, text: str) -> None:
     """Findings about the text as YAML."""
     if parsed.problem is not None:
-        _judge_problem(rules, parsed, text)
+        _judge_problem(rules, parsed.problem, text)
         return
     for kind in dict.fromkeys(notation.kind for notation in parsed.notations):
         line = next(notation.line for notation in parsed.notations if notation.kind == kind)
@@ -119,12 +119,11 @@ def _judge_text(rules: Rules, parsed: Text, text: str) -> None:
         rules.add("config-empty", "", "the text holds nothing" if not text.strip() else "the text holds no values")
 
 
-def _judge_problem(rules: Rules, parsed: Text, text: str) -> None:
-    problem = parsed.problem
+def _judge_problem(rules: Rules, problem: SyntaxProblem, text: str) -> None:
     lines = text.splitlines()
     line = lines[problem.line - 1] if problem.line and problem.line <= len(lines) else ""
-    if len(text) > MAX_TEXT:
-        rules.add("config-too-large", "", problem.reason)
+    if problem.too_large:
+        rules.add("config-too-large", "", problem.reason, problem.line)
     elif is_template(_without_comments(text)):
         rules.add("unrendered-template", "", "the text holds a template that was not rendered", problem.line)
     elif re.match(r"[ ]*\t", line):

@@ -13,7 +13,9 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from typing import Any
 
+_Loader: Any
 try:
     import yaml
 
@@ -69,11 +71,15 @@ class Notation:
 
 @dataclass(frozen=True)
 class SyntaxProblem:
-    """Why a text cannot be read; ``upstream_refuses`` is False where the device plugin itself might read it."""
+    """Why a text is not read.
+
+    ``upstream_refuses`` is False where the device plugin itself might read it, as it might a text that is ``too_large``.
+    """
 
     reason: str
     line: int | None
     upstream_refuses: bool = True
+    too_large: bool = False
 
 
 @dataclass(frozen=True)
@@ -87,9 +93,9 @@ class Text:
 
 
 class _Unreadable(Exception):
-    def __init__(self, reason: str, line: int | None, upstream_refuses: bool = True) -> None:
-        super().__init__(reason)
-        self.problem = SyntaxProblem(reason, line, upstream_refuses)
+    def __init__(self, problem: SyntaxProblem) -> None:
+        super().__init__(problem.reason)
+        self.problem = problem
 
 
 def parse_text(text: str) -> Text:
@@ -100,7 +106,7 @@ def parse_text(text: str) -> Text:
     if yaml is None:
         raise RuntimeError("PyYAML is required to read a device plugin config file")
     if len(text) > MAX_TEXT:
-        return Text(problem=SyntaxProblem(f"the text has {len(text)} characters, more than {MAX_TEXT}", None, upstream_refuses=False))
+        return Text(problem=_too_large(f"the text has {len(text)} characters, more than {MAX_TEXT}", None))
     composer = None
     try:
         _refuse_characters(text)
@@ -128,7 +134,11 @@ def _refuse_characters(text: str) -> None:
         line = body.count("\n", 0, found.start()) + 1
         # A line separator or a byte order mark may pass upstream; control characters do not.
         refused = ord(found.group()) < 0x20 or found.group() == "\x7f"
-        raise _Unreadable(f"the character U+{ord(found.group()):04X} does not belong in a config file", line, refused)
+        raise _Unreadable(SyntaxProblem(f"the character U+{ord(found.group()):04X} does not belong in a config file", line, refused))
+
+
+def _too_large(reason: str, line: int | None) -> SyntaxProblem:
+    return SyntaxProblem(reason, line, upstream_refuses=False, too_large=True)
 
 
 class _Events(_Loader):
@@ -187,7 +197,7 @@ class _Composer:
     def _directives(self, start: yaml.DocumentStartEvent) -> None:
         line = start.start_mark.line + 1
         if start.version and tuple(start.version) != (1, 1):
-            raise _Unreadable("found incompatible YAML document: only the directive for YAML 1.1 is known", line)
+            raise _Unreadable(SyntaxProblem("found incompatible YAML document: only the directive for YAML 1.1 is known", line))
         if start.version or start.tags:
             self.notations.append(Notation("directive", line))
 
@@ -205,7 +215,7 @@ class _Composer:
         line = event.start_mark.line + 1
         self._count(1, line)
         if depth > MAX_DEPTH:
-            raise _Unreadable(f"lists and mappings are nested more than {MAX_DEPTH} deep", line, upstream_refuses=False)
+            raise _Unreadable(_too_large(f"lists and mappings are nested more than {MAX_DEPTH} deep", line))
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event, line)
         if event.tag is not None:
@@ -225,12 +235,12 @@ class _Composer:
     def _count(self, nodes: int, line: int) -> None:
         self.nodes += nodes
         if self.nodes > MAX_NODES:
-            raise _Unreadable(f"the text holds more than {MAX_NODES} values once its aliases are expanded", line, upstream_refuses=False)
+            raise _Unreadable(_too_large(f"the text holds more than {MAX_NODES} values once its aliases are expanded", line))
 
     def _alias(self, event: yaml.AliasEvent, line: int) -> Node:
         self.notations.append(Notation("alias", line, event.anchor))
         if event.anchor not in self.anchors:
-            raise _Unreadable(f"unknown anchor '{event.anchor}' referenced, or one whose value contains itself", line)
+            raise _Unreadable(SyntaxProblem(f"unknown anchor '{event.anchor}' referenced, or one whose value contains itself", line))
         node, size = self.anchors[event.anchor]
         self._count(size, line)
         return node
@@ -240,7 +250,7 @@ class _Composer:
         after = self.text[event.end_mark.index : event.end_mark.index + 2]
         if plain and in_flow and len(after) == 2 and after[0] == ":" and after[1] in ",[]{}":
             # goyaml takes the colon into the scalar: `{sharing:{` has no key for it, `{mps:}` has the key `mps:`.
-            raise _Unreadable("there is no space after the colon", line, upstream_refuses=after[1] in "[{")
+            raise _Unreadable(SyntaxProblem("there is no space after the colon", line, upstream_refuses=after[1] in "[{"))
         resolved = plain and (event.tag is None or event.tag in _RESOLVED_TAGS)
         return Scalar(event.value, resolve_plain(event.value) if resolved else event.value, plain, line)
 

@@ -122,7 +122,8 @@ def _number(value: float) -> int | float:
 
 def _decode_config(document: Any) -> Outcome:
     fields = _struct(document, "the file", ("version", "flags", "resources", "sharing", "imex"))
-    version, mig_strategy, blocks = "", None, (_Block(), None)
+    version, mig_strategy = "", None
+    blocks: tuple[_Block, _Block | None] = (_Block(), None)
     for name, value in fields:
         if name == "version":
             version = _coerced_text(value, version)
@@ -175,7 +176,7 @@ def kind_of(value: Any) -> str:
         return "a boolean"
     if isinstance(value, (int, float)):
         return "a number"
-    return {str: "a text", list: "a list", dict: "a mapping"}[type(value)]
+    return "a text" if isinstance(value, str) else "a list" if isinstance(value, list) else "a mapping"
 
 
 def _coerced_text(value: Any, current: str) -> str:
@@ -193,7 +194,7 @@ def _typed(value: Any, wanted: type, where: str) -> Any:
     """``value`` if it is of the type ``wanted``; bool is no int."""
     if isinstance(value, wanted) and not (wanted is int and isinstance(value, bool)):
         return value
-    words = {str: "a text", bool: "a boolean", int: "a whole number", list: "a list", dict: "a mapping"}
+    words: dict[type, str] = {str: "a text", bool: "a boolean", int: "a whole number", list: "a list", dict: "a mapping"}
     raise Refused(f"{where} is {kind_of(value)} where {words[wanted]} belongs")
 
 

@@ -61,10 +61,15 @@ class Validation:
 
 @dataclass(frozen=True)
 class _Given:
-    """A config and the path that findings about it begin with."""
+    """A config, the path that findings about it begin with, and the codes of what was already found about it."""
 
     config: SharingConfig
     path: str
+    said: frozenset[str]
+
+    def news(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings that were not made before, by the parser or the strict reader; those about a node are always new."""
+        return [found for found in findings if found.subject or not {found.code, _SAID_BY.get(found.code, found.code)} & self.said]
 
 
 def validate(request: Request) -> Validation:
@@ -76,13 +81,13 @@ def validate(request: Request) -> Validation:
     texts, text_findings = _texts(request)
     declaration, declaration_findings = _declaration(request, texts)
     findings += [*declaration_findings, *text_findings]
-    configs = [*_declared(request.configs, declaration), *texts]
+    configs = [*_declared(request.configs, declaration, declaration_findings), *texts]
     nodes, node_findings = _nodes(request.nodes)
     findings += node_findings
-    checks = [found for one in configs for found in check_config(one.config, request.mig_strategy, request.plugin_version, one.path)]
+    for one in configs:
+        findings += one.news(check_config(one.config, request.mig_strategy, request.plugin_version, one.path))
     if declaration is not None:
-        checks += _node_findings(declaration, configs, nodes, request)
-    findings += _not_said(checks, findings)
+        findings += _node_findings(declaration, configs, nodes, request)
     findings += _workloads(request, configs)
     return Validation(_settle(findings, request.accept), tuple(one.config for one in configs))
 
@@ -106,10 +111,15 @@ def _texts(request: Request) -> tuple[list[_Given], list[Finding]]:
         for key in wrong
     ]
     readings, map_findings = read_config_map({key: text for key, text in data.items() if key not in wrong}, plugin_version=request.plugin_version)
-    if not wrong or readings:
+    if data or not wrong:
         findings += map_findings
     findings += [found for reading in readings for found in reading.findings]
-    return [_Given(reading.config, reading.key) for reading in readings if reading.config is not None], findings
+    given = [_Given(reading.config, reading.key, _codes(reading.findings)) for reading in readings if reading.config is not None]
+    return given, findings
+
+
+def _codes(findings: Iterable[Finding]) -> frozenset[str]:
+    return frozenset(found.code for found in findings)
 
 
 def _declaration(request: Request, texts: Sequence[_Given]) -> tuple[Declaration | None, tuple[Finding, ...]]:
@@ -120,14 +130,18 @@ def _declaration(request: Request, texts: Sequence[_Given]) -> tuple[Declaration
     return parse_declaration(request.configs, request.default, request.groups, existing=existing)
 
 
-def _declared(configs: object, declaration: Declaration | None) -> list[_Given]:
+def _declared(configs: object, declaration: Declaration | None, findings: Iterable[Finding]) -> list[_Given]:
     """The declared configs; when the declaration as a whole is wrong, those of them that are right by themselves."""
     if declaration is not None:
         found = declaration.configs
     else:
         alone = (parse_declaration({name: options})[0] for name, options in configs.items()) if isinstance(configs, Mapping) else ()
         found = tuple(config for one in alone if one is not None for config in one.configs)
-    return [_Given(config, f"mps_configs.{config.name}") for config in found]
+    return [_as_given(config, f"mps_configs.{config.name}", findings) for config in found]
+
+
+def _as_given(config: SharingConfig, path: str, findings: Iterable[Finding]) -> _Given:
+    return _Given(config, path, _codes(found for found in findings if found.path.startswith(f"{path}.")))
 
 
 def _nodes(given: object) -> tuple[list[Node], list[Finding]]:
@@ -175,19 +189,8 @@ def _node_findings(declaration: Declaration, configs: Sequence[_Given], nodes: S
         if one is not None:
             gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
             prediction = predict(one.config, gpus, mig_strategy=request.mig_strategy, plugin_version=request.plugin_version, node=node.name, path=one.path)
-            findings += prediction.findings
+            findings += one.news(prediction.findings)
     return findings
-
-
-def _not_said(checks: Iterable[Finding], said: Sequence[Finding]) -> list[Finding]:
-    """The checks' findings without those that the reader or the parser has already made about the same config."""
-
-    def is_said(check: Finding) -> bool:
-        codes = (check.code, _SAID_BY.get(check.code, check.code))
-        config = check.path.rpartition(".")[0]
-        return any(found.code in codes and not check.subject and found.path.startswith(f"{config}.") for found in said)
-
-    return [check for check in checks if not is_said(check)]
 
 
 def _workloads(request: Request, configs: Sequence[_Given]) -> list[Finding]:
@@ -198,7 +201,7 @@ def _workloads(request: Request, configs: Sequence[_Given]) -> list[Finding]:
         return [finding("declaration-shape", "manifests", "manifests is no list of manifests")]
     shared = [one.config for one in configs if one.config.strategy is not Strategy.NONE]
     above_one_fails = not shared or any(requests_above_one_fail(config, request.plugin_version) for config in shared)
-    findings = []
+    findings: list[Finding] = []
     for index, manifest in enumerate(request.manifests):
         path = f"manifests[{index}]"
         if isinstance(manifest, Mapping):
