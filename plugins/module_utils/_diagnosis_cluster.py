@@ -55,12 +55,12 @@ def _no_policy(case: Case) -> Break:
 
 
 def _policy_config(case: Case, policy: ClusterPolicy) -> Break | None:
-    wanted = case.snapshot.config_map.name if case.snapshot.config_map else ""
+    wanted = case.snapshot.map_name
     ignored = next((other for other in case.snapshot.policies if not other.active and other.config_name), None)
     if ignored is not None and not policy.config_name:
         message = f"the config is set on the ClusterPolicy {ignored.name}, but the operator follows {policy.name} only, the oldest one"
         return _policy(policy, "policy-ignored-carries-config", message, FIELD_NAME, '""', ignored.config_name)
-    if case.expected.selection.config is None or (policy.config_name and wanted in ("", policy.config_name)):
+    if case.expected.selection.config is None or policy.config_name == wanted:
         return None
     if not case.snapshot.policy_schema_has_config:
         message = "the ClusterPolicy's CRD does not know spec.devicePlugin.config, so the API server drops the field and says nothing"
@@ -68,7 +68,7 @@ def _policy_config(case: Case, policy: ClusterPolicy) -> Break | None:
     owner = f", last written by '{policy.config_owner}'" if policy.config_owner else ""
     now = f"refers to the ConfigMap '{policy.config_name}'" if policy.config_name else "refers to no ConfigMap"
     message = f"the ClusterPolicy {policy.name} {now}{owner}"
-    return _policy(policy, "policy-names-other-map", message, FIELD_NAME, policy.config_name or '""', wanted or "a ConfigMap")
+    return _policy(policy, "policy-names-other-map", message, FIELD_NAME, policy.config_name or '""', wanted)
 
 
 def _policy(policy: ClusterPolicy, code: str, message: str, field: str, value: str, expected: str) -> Break:
@@ -81,10 +81,10 @@ def check_map(case: Case) -> Break | None:
     if policy is None or not policy.config_name:
         return None
     subject = f"configmap/{case.snapshot.namespace}/{policy.config_name}"
-    if config_map is None and case.snapshot.referred_map is None:
+    if config_map is None:
         message = f"the ConfigMap {policy.config_name} is not in the namespace {case.snapshot.namespace}: new pods of the agents cannot start"
         return Break(LINK_MAP, "map-absent", message, (Evidence(subject, "metadata.name", "absent", policy.config_name),))
-    if config_map is not None and not config_map.data:
+    if not config_map.data:
         message = f"the ConfigMap {config_map.name} has no keys: the agents' config-manager finds no configuration files"
         return Break(LINK_MAP, "map-without-keys", message, (Evidence(subject, "data", "empty"),))
     return None

@@ -13,13 +13,13 @@ from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config i
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
+from ansible_collections.gpuops.mps.plugins.module_utils._selection import select, text_of
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node, Snapshot
 
 STRATEGY_LABEL = "nvidia.com/gpu.sharing-strategy"
 REPLICAS_LABEL = "nvidia.com/gpu.replicas"
 CAPABLE_LABEL = "nvidia.com/mps.capable"
-# The operator passes FALLBACK_STRATEGIES=empty: without label and default a node shares nothing
-# (gpu-operator v25.3.4, controllers/object_controls.go).
+# What a node without label and default runs.
 NO_SHARING = SharingConfig(name="", strategy=Strategy.NONE)
 
 
@@ -85,8 +85,8 @@ def expected_by_cluster(snapshot: Snapshot) -> tuple[Expected, ...]:
 
 
 def _expected_of(snapshot: Snapshot, node: Node) -> Expected:
-    selection = _selection(snapshot, node)
-    text = _text_of(snapshot, selection.config)
+    selection = select(node.config_label, snapshot.policy)
+    text = text_of(snapshot.config_map.data, selection) if snapshot.config_map else None
     sharing = NO_SHARING if selection.config is None else None
     if selection.config is not None and text is not None:
         sharing = read_config(selection.config, text, plugin_version=snapshot.plugin_version).config
@@ -97,24 +97,6 @@ def _expected_of(snapshot: Snapshot, node: Node) -> Expected:
         content=None if text is None else content_hash(text),
         prediction=None if sharing is None else _prediction(snapshot, node, sharing),
     )
-
-
-def _selection(snapshot: Snapshot, node: Node) -> Selection:
-    """Label, else default, else nothing (k8s-device-plugin, cmd/config-manager, as the operator calls it)."""
-    policy = snapshot.policy
-    if policy is None or not policy.config_name:
-        return Selection(None, "none")
-    if node.config_label:
-        return Selection(node.config_label, "label")
-    if policy.config_default:
-        return Selection(policy.config_default, "default")
-    return Selection(None, "none")
-
-
-def _text_of(snapshot: Snapshot, key: str | None) -> str | None:
-    if key is None or snapshot.config_map is None:
-        return None
-    return snapshot.config_map.data.get(key)
 
 
 def _prediction(snapshot: Snapshot, node: Node, sharing: SharingConfig) -> Prediction:

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis import diagnose
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_agents import DOUBTFUL, content_state
@@ -29,6 +29,7 @@ VERIFIED = "verified"
 WAITING = "waiting"
 STALE = "stale"
 BROKEN = "broken"
+SEVERITIES = ("error", "warning", "info")
 
 # The labels a person wants to see beside a verdict.
 SHOWN_LABELS = ("nvidia.com/gpu.product", "nvidia.com/gpu.count", REPLICAS_LABEL, STRATEGY_LABEL, "nvidia.com/mps.capable")
@@ -157,3 +158,20 @@ def _gone(expected: Expected) -> Verdict:
         thread_percentage=None,
         memory_mib=None,
     )
+
+
+def summarise(verdicts: Iterable[Verdict]) -> dict[str, int]:
+    """How many nodes there are of each verdict, how many share by MPS, and how many clients those can take now."""
+    found = list(verdicts)
+    counts = {word: sum(verdict.verdict == word for verdict in found) for word in (VERIFIED, WAITING, STALE, BROKEN)}
+    sharing = [verdict for verdict in found if verdict.strategy == "mps"]
+    return {"nodes": len(found), **counts, "sharing": len(sharing), "clients": sum(verdict.allocatable for verdict in sharing)}
+
+
+def all_findings(verdicts: Iterable[Verdict], others: Iterable[Finding] = ()) -> tuple[Finding, ...]:
+    """The findings of all nodes and the others, the worst first; what several nodes have in common is told once, about all of them."""
+    by_words: dict[tuple[str, str, str], list[Finding]] = {}
+    for found in (*others, *(found for verdict in verdicts for found in verdict.findings)):
+        by_words.setdefault((found.code, found.path, found.message), []).append(found)
+    merged = (replace(same[0], subject=", ".join(dict.fromkeys(found.subject for found in same))) for same in by_words.values())
+    return tuple(sorted(merged, key=lambda found: (SEVERITIES.index(found.severity), found.code, found.subject)))

@@ -189,6 +189,7 @@ def snapshot(**changes: Any) -> Snapshot:
         agent_pods=tuple(agent_pod(component) for component in AGENTS),
         gpu_pods=(),
         referred_map=found,
+        map_name=found.name,
     )
     return replace(healthy, **changes)
 
