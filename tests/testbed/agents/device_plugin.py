@@ -50,10 +50,7 @@ class Plugin:
         """Allocate's error for a container that asks for ``requested`` devices, or None."""
         shared = any(item.name == resource and item.replicas > 1 for item in self.resources)
         if shared and requested > 1 and self.refuses_more_than_one:
-            return (
-                f'invalid allocation request for "{resource}": invalid request: '
-                f"maximum request size for shared resources is 1; found {requested}"
-            )
+            return f'invalid allocation request for "{resource}": invalid request: maximum request size for shared resources is 1; found {requested}'
         return None
 
 
@@ -63,9 +60,7 @@ def start(gpus: tuple[Gpu, ...], config: Config, mig_strategy: str, version: Ver
     if mig_strategy not in MIG_STRATEGIES:
         raise PluginError(f"error starting plugins: unable to validate flags: unknown MIG strategy: {mig_strategy}")
     if uses_mps and mig_strategy == "mixed":
-        raise PluginError(
-            "error starting plugins: unable to validate flags: using --mig-strategy=mixed is not supported with MPS"
-        )
+        raise PluginError("error starting plugins: unable to validate flags: using --mig-strategy=mixed is not supported with MPS")
     try:
         found = resources(gpus, config, mig_strategy)
     except DeviceMapError as error:

@@ -18,10 +18,7 @@ from tests.testbed.agents.hardware import INSTANCE_ATTRIBUTES, Gpu, MigInstance
 
 Labels = dict[str, str]
 
-MPS_ON_MIG = (
-    "error creating labeler: error creating sharing labeler: failed to check MPS-capable: "
-    "MPS sharing is not supported for mig devices"
-)
+MPS_ON_MIG = "error creating labeler: error creating sharing labeler: failed to check MPS-capable: MPS sharing is not supported for mig devices"
 FAMILIES = {1: "tesla", 2: "fermi", 3: "kepler", 5: "maxwell", 6: "pascal", 9: "hopper"}
 FIRST_VERSION_WITH_NODE_FEATURES = (0, 19, 0)
 PCI_MODES = {"0x030000": "graphics", "0x030200": "compute"}
@@ -78,10 +75,7 @@ class _Product:
 def _full_gpu_labels(gpus: tuple[Gpu, ...], config: Config, version: Version) -> tuple[Labels, ...]:
     """The products' labels written over each other: GPUs in MIG mode first, then the others, each group in any order."""
     counts = {gpu.product: sum(other.product == gpu.product for other in gpus) for gpu in gpus}
-    groups = [
-        {gpu.product: _Product(gpu, counts[gpu.product]) for gpu in gpus if gpu.mig_enabled is enabled}.values()
-        for enabled in (True, False)
-    ]
+    groups = [{gpu.product: _Product(gpu, counts[gpu.product]) for gpu in gpus if gpu.mig_enabled is enabled}.values() for enabled in (True, False)]
     orders = itertools.product(*(itertools.permutations(group) for group in groups))
     results = []
     for first, second in orders:

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import yaml
 
 TAG = "tag:yaml.org,2002:"
-TRUE_WORDS = frozenset("y Y yes Yes YES true True TRUE on On ON".split())
-FALSE_WORDS = frozenset("n N no No NO false False FALSE off Off OFF".split())
+TRUE_WORDS = frozenset(["y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"])
+FALSE_WORDS = frozenset(["n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"])
 NULL_WORDS = frozenset(("", "~", "null", "Null", "NULL"))
 FLOAT_WORDS = {
     **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),

@@ -54,9 +54,7 @@ def daemons(gpus: tuple[Gpu, ...], config: Config, mig_strategy: str) -> tuple[D
     try:
         found = resources(gpus, config, mig_strategy)
     except DeviceMapError as error:
-        raise DaemonError(
-            f"error getting daemons: error building device map: error building device map from config.resources: {error}"
-        ) from None
+        raise DaemonError(f"error getting daemons: error building device map: error building device map from config.resources: {error}") from None
     shared = tuple(resource for resource in found if resource.replicas > 1)
     for resource in shared:
         _check_cap(resource)
@@ -68,8 +66,7 @@ def _check_cap(resource: Resource) -> None:
         cap = replica_cap(device.compute)
         if resource.replicas > cap and not device.is_mig:
             raise DaemonError(
-                "error getting daemons: invalid MPS configuration: "
-                f"invalid device maximum allowed replicas exceeded: {resource.replicas} > {cap}"
+                f"error getting daemons: invalid MPS configuration: invalid device maximum allowed replicas exceeded: {resource.replicas} > {cap}"
             )
 
 

@@ -73,9 +73,7 @@ def test_refused_entries(replicas: str, message: str) -> None:
     assert read(SHARING % replicas) == {"accept": False, "error": prefix + message}
 
 
-@pytest.mark.parametrize(
-    "replicas", ["4.0", "4, devices: all", "4, devices: 2", "4, devices: [0, '1', '0:1']", "4, rename: nvidia.com/mine", "1000"]
-)
+@pytest.mark.parametrize("replicas", ["4.0", "4, devices: all", "4, devices: 2", "4, devices: [0, '1', '0:1']", "4, rename: nvidia.com/mine", "1000"])
 def test_accepted_entries(replicas: str) -> None:
     assert read(SHARING % replicas)["accept"] is True
 

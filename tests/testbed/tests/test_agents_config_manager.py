@@ -58,9 +58,7 @@ def test_the_init_container_does_not_see_the_label_since_0_18_2() -> None:
     assert init_container_label("mps4", NEW) == ""
 
 
-@pytest.mark.parametrize(
-    ("label", "version", "looks"), [("mps4", OLD, ("mps4",)), ("mps4", NEW, ("", "mps4")), ("", OLD, ("",)), ("", NEW, ("",))]
-)
+@pytest.mark.parametrize(("label", "version", "looks"), [("mps4", OLD, ("mps4",)), ("mps4", NEW, ("", "mps4")), ("", OLD, ("",)), ("", NEW, ("",))])
 def test_the_sidecar_looks_twice_since_0_18_2(label: str, version: tuple[int, int, int], looks: tuple[str, ...]) -> None:
     assert sidecar_labels(label, version) == looks
 

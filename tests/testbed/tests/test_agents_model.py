@@ -104,7 +104,7 @@ SECTION_VECTORS = json.loads((DATA / "section-vectors.json").read_text(encoding=
 
 
 def short_gpu(text: str) -> dict[str, object]:
-    """"A100+2x1g.5gb" and the other short forms of the section's vectors."""
+    """ "A100+2x1g.5gb" and the other short forms of the section's vectors."""
     name, plus, mig = text.partition("+")
     if not plus:
         return PRODUCTS[name]
