@@ -177,13 +177,17 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
     ),
     CatalogueEntry(
         code="mig-not-predicted",
-        severity="warning",
+        severity="error",
         title="The labels and resources of a node with MIG devices are not predicted",
         meaning="The node has GPUs in MIG mode, and what it shows after the change depends on MIG devices that the present labels do not describe.",
         example="the MIG strategy mixed on a node with nvidia.com/mig-1g.5gb devices",
-        why="This collection is about MPS, which does not work with MIG; it leaves such nodes alone and does not verify them.",
+        why=(
+            "This collection is about MPS, which does not work with MIG; it does not verify such nodes. A GPU in MIG mode without MIG devices is "
+            "not advertised at all."
+        ),
         source="k8s-device-plugin v0.20.0, lm/mig-strategy.go.",
-        remedy="Look at the node yourself after the change.",
+        remedy="Leave the node's MIG strategy as it is, or accept this finding and look at the node yourself after the change.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="mig-state-not-visible",

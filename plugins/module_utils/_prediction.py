@@ -127,8 +127,9 @@ def _unpredictable(config: SharingConfig, gpus: Gpus, mig: str) -> bool:
 
 def _labels(config: SharingConfig, gpus: Gpus, mig: str, plugin_version: PluginVersion | None) -> dict[str, str | None]:
     """The labels of GFD for the known product (k8s-device-plugin v0.20.0, lm/resource.go, lm/nvml.go, lm/mig-strategy.go)."""
-    full_gpu_in_mig_mode = gpus.mig_enabled and mig == "none"
-    replicas = 0 if full_gpu_in_mig_mode else config.replicas or 1
+    # A product whose GPUs are all in MIG mode, labelled as full GPUs; where only some are, the labels of the others win.
+    full_gpus_in_mig_mode = gpus.replicas == 0 and mig == "none"
+    replicas = 0 if full_gpus_in_mig_mode else config.replicas or 1
     shared = replicas > 1
     family = architecture(gpus.compute, plugin_version) if gpus.compute and plugin_version else gpus.family
     suffix = SHARED_SUFFIX if shared and not config.rename_by_default else ""
