@@ -17,16 +17,17 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG
 Object = dict[str, t.Any]
 
 
-def apply_config_map(cluster: Cluster, plan: ConfigMapPlan, found: ConfigMap | None) -> Object | None:
+def apply_config_map(cluster: Cluster, plan: ConfigMapPlan, found: ConfigMap | None, *, former: t.Mapping[str, str] | None = None) -> Object | None:
     """Create the map or change its planned keys; returns the stored object, None when there is nothing to do.
 
-    ``found`` is the map as the plan saw it. Raises ClusterError ``changed-meanwhile`` when one of the planned keys has
+    ``found`` is the map as the plan saw it. ``former`` are former texts that are kept on the map in place of those that
+    the plan replaces: a rollout that goes on keeps what there was before it began. Raises ClusterError ``changed-meanwhile`` when one of the planned keys has
     another text by now, or the map was created or replaced meanwhile.
     """
     if not plan.changed:
         return None
     collection = f"/api/v1/namespaces/{plan.namespace}/configmaps"
-    patch = config_map_patch(plan, found)
+    patch = config_map_patch(plan, found, former=former)
     if found is None:
         body = {"apiVersion": "v1", "kind": "ConfigMap", **patch, "metadata": {"name": plan.name, **patch["metadata"]}}
         return cluster.create(collection, body)
@@ -44,8 +45,10 @@ def delete_config_map(cluster: Cluster, found: ConfigMap) -> bool:
     return cluster.delete(f"/api/v1/namespaces/{found.namespace}/configmaps/{found.name}", uid=found.uid, resource_version=found.resource_version)
 
 
-def apply_policy(cluster: Cluster, plan: PolicyPlan) -> Object | None:
+def apply_policy(cluster: Cluster, plan: PolicyPlan, *, beside: Object | None = None) -> Object | None:
     """Write the two fields and look at what was stored; returns the stored policy, None when there is nothing to do.
+
+    ``beside`` are fields of the spec that a rollout has to change in the same patch.
 
     Raises ClusterError ``policy-pruned`` when the API server answered with success but did not keep the fields.
     """
@@ -54,7 +57,7 @@ def apply_policy(cluster: Cluster, plan: PolicyPlan) -> Object | None:
     before = {"name": plan.name_before, "default": plan.default_before}
     stored = cluster.patch_seen(
         f"/apis/nvidia.com/v1/clusterpolicies/{plan.name}",
-        policy_patch(plan),
+        {"spec": {**policy_patch(plan)["spec"], **(beside or {})}},
         seen={"resourceVersion": plan.resource_version},
         unchanged=lambda fresh: _policy_fields(fresh) == before,
         done=lambda fresh: not pruned(plan, fresh),

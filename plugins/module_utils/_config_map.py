@@ -147,15 +147,16 @@ def former_texts(found: ConfigMap | None) -> dict[str, str]:
     return {str(key): str(text) for key, text in _json(found, FORMER_ANNOTATION, dict).items()}
 
 
-def config_map_patch(plan: ConfigMapPlan, found: ConfigMap | None) -> dict[str, t.Any]:
-    """The merge patch for the map: only our keys and our annotations."""
+def config_map_patch(plan: ConfigMapPlan, found: ConfigMap | None, *, former: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
+    """The merge patch for the map: only our keys and our annotations. ``former`` goes before the texts that the plan replaces."""
     removed = {change.key for change in plan.keys if change.action == "remove"}
     written = {change.key for change in plan.keys if change.action != "remove"}
     managed = (managed_keys(found) | written) - removed
-    former = former_texts(found) | {change.key: change.before for change in plan.keys if change.before is not None}
-    while former and len(json.dumps(former)) > FORMER_BYTES:
-        former.pop(next(iter(former)))
-    annotations = {MANAGED_ANNOTATION: json.dumps(sorted(managed)), FORMER_ANNOTATION: json.dumps(former, sort_keys=True) if former else None}
+    replaced = {change.key: change.before for change in plan.keys if change.before is not None}
+    kept = former_texts(found) | replaced | dict(former or {})
+    while kept and len(json.dumps(kept)) > FORMER_BYTES:
+        kept.pop(next(iter(kept)))
+    annotations = {MANAGED_ANNOTATION: json.dumps(sorted(managed)), FORMER_ANNOTATION: json.dumps(kept, sort_keys=True) if kept else None}
     return {"metadata": {"annotations": annotations}, "data": {change.key: change.after for change in plan.keys}}
 
 

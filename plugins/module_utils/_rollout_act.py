@@ -1,0 +1,137 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: carry out the state machine's actions on nodes and pods, each guarded by what was seen before.
+
+The operator's DaemonSets are never touched: a changed template or annotation there would be the operator's to undo.
+"""
+
+from __future__ import annotations
+
+import time
+import typing as t
+from collections.abc import Callable
+from dataclasses import replace
+
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import read_percentage
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout import rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import NODES, Live
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, ROLLOUT_ANNOTATION, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import (
+    UNREADABLE,
+    Action,
+    Begin,
+    Evict,
+    Finish,
+    GiveUp,
+    MakeRoom,
+    ReadLimits,
+    Release,
+    Restart,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import uses_gpus
+
+DAEMON_CONTAINER = "mps-control-daemon-ctr"
+# The pipe's directory is an argument of the shell, not part of its program.
+ASK_PERCENTAGE = 'echo get_default_active_thread_percentage | CUDA_MPS_PIPE_DIRECTORY="$0" nvidia-cuda-mps-control'
+EXEC_SECONDS = 10.0
+# A daemon with the wrong limits, a blocked eviction, the list of a node's GPU pods: not asked again sooner.
+AGAIN_SECONDS = 2.0
+
+Object = dict[str, t.Any]
+
+
+class Hands:
+    """Carries out actions on one cluster. C(limits) and C(gpu_pods) are what was found out on the way, by node."""
+
+    def __init__(self, cluster: Cluster, live: Live, clock: Callable[[], float]) -> None:
+        self._cluster = cluster
+        self._live = live
+        self._clock = clock
+        self._asked: dict[tuple[str, str], float] = {}
+        self.limits: dict[str, tuple[str, int]] = {}
+        self.gpu_pods: dict[str, tuple[tuple[str, str], ...]] = {}
+
+    def carry_out(self, action: Action) -> None:
+        """Carry out one action. Raises ClusterError; the state machine then decides again from what is there."""
+        if isinstance(action, Begin):
+            labels = {CONFIG_LABEL: action.mark.label}
+            self._patch(action.node, {"labels": labels, "annotations": {ROLLOUT_ANNOTATION: write_annotation(action.mark)}}, label=action.label_before)
+        elif isinstance(action, MakeRoom):
+            annotations = {ROLLOUT_ANNOTATION: write_annotation(action.mark)}
+            self._patch(action.node, {"annotations": annotations}, unschedulable=True if action.cordon else None)
+        elif isinstance(action, Finish):
+            applied = replace(action.applied, at=rfc3339(self._clock()))
+            annotations = {APPLIED_ANNOTATION: write_annotation(applied), ROLLOUT_ANNOTATION: None}
+            self._patch(action.node, {"annotations": annotations}, unschedulable=False if action.uncordon else None)
+        elif isinstance(action, GiveUp):
+            annotations = {ROLLOUT_ANNOTATION: write_annotation(action.mark)}
+            self._patch(action.node, {"annotations": annotations}, unschedulable=False if action.uncordon else None)
+        elif isinstance(action, Release):
+            self._patch(action.node, {"annotations": {ROLLOUT_ANNOTATION: None}}, unschedulable=False if action.uncordon else None)
+        else:
+            self._on_pods(action)
+
+    def _on_pods(self, action: Restart | Evict | ReadLimits) -> None:
+        if isinstance(action, Restart):
+            pod = action.pod
+            self._cluster.delete(f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}", uid=pod.uid)
+            self._live.deleted_pod(pod.namespace, pod.name, pod.uid)
+        elif self._due("evict" if isinstance(action, Evict) else "limits", action.node):
+            if isinstance(action, Evict):
+                for namespace, name in action.pods:
+                    self._cluster.evict(namespace, name)
+            else:
+                self.limits[action.node] = (action.pod.uid, self._percentage(action))
+
+    def look_for_gpu_pods(self, nodes: t.Iterable[str]) -> None:
+        """List the running GPU pods of nodes that wait to be emptied."""
+        for node in nodes:
+            if self._due("pods", node):
+                listing = self._cluster.list("/api/v1/pods", field_selector=f"spec.nodeName={node}")
+                found = ((one["metadata"]["namespace"], one["metadata"]["name"]) for one in listing.items if uses_gpus(one))
+                self.gpu_pods[node] = tuple(sorted(found))
+
+    def _due(self, what: str, node: str) -> bool:
+        """Whether this question about a node may be asked again by now."""
+        if time.monotonic() - self._asked.get((what, node), float("-inf")) < AGAIN_SECONDS:
+            return False
+        self._asked[what, node] = time.monotonic()
+        return True
+
+    def _percentage(self, action: ReadLimits) -> int:
+        """The daemon's thread percentage, UNREADABLE where exec is not allowed or nobody answers."""
+        command = ["sh", "-c", ASK_PERCENTAGE, f"/mps/{action.resource}/pipe"]
+        try:
+            answer = self._cluster.execute(action.pod.namespace, action.pod.name, container=DAEMON_CONTAINER, command=command, timeout=EXEC_SECONDS)
+        except ClusterError:
+            return UNREADABLE
+        percentage = read_percentage(answer.stdout) if answer.code == 0 else None
+        return UNREADABLE if percentage is None else int(percentage)
+
+    def _patch(self, name: str, metadata: Object, *, unschedulable: bool | None = None, label: str | None = None) -> None:
+        """One guarded patch of a node: our label, our annotations, and schedulability where the rollout decides it.
+
+        The guard is the label (when one is written) and our own annotation: everything else on a node may change at any time.
+        """
+        node = self._live.nodes[name]
+        body: Object = {"metadata": metadata}
+        if unschedulable is not None:
+            body["spec"] = {"unschedulable": unschedulable or None}
+        mark = node.annotations.get(ROLLOUT_ANNOTATION)
+
+        def unchanged(fresh: Object) -> bool:
+            fresh_labels, fresh_annotations = fresh["metadata"].get("labels") or {}, fresh["metadata"].get("annotations") or {}
+            same_label = "labels" not in metadata or (fresh_labels.get(CONFIG_LABEL) or None) == label
+            return same_label and fresh_annotations.get(ROLLOUT_ANNOTATION) == mark
+
+        def done(fresh: Object) -> bool:
+            wanted = {**metadata.get("annotations", {}), **metadata.get("labels", {})}
+            found = {**(fresh["metadata"].get("annotations") or {}), **(fresh["metadata"].get("labels") or {})}
+            return all(found.get(key) == value for key, value in wanted.items())
+
+        seen = {"resourceVersion": node.resource_version, "uid": node.uid}
+        stored = self._cluster.patch_seen(f"{NODES}/{name}", body, seen=seen, unchanged=unchanged, done=done, metadata_only=True)
+        self._live.wrote_node(stored["metadata"], unschedulable)

@@ -1,0 +1,221 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: from a plan, or from what a rollout has left on the objects, to the state that is stepped through."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import STEP_LABEL, NodePlan, Plan
+from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout import NodeRun, RolloutState, Rules, seconds_of
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_batches import batch_count, make_batches, order_nodes
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FORWARD, Former, read_applied, read_mark
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import Target, Work
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, SCOPE_WHOLE, Record
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import (
+    FormerConfigs,
+    WayBack,
+    former_of,
+    former_target,
+    relabelled_target,
+    return_label,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, Node, Snapshot
+
+
+@dataclass(frozen=True)
+class Pacing:
+    """The user's choices: which nodes together, and what may be disturbed."""
+
+    canary: tuple[str, ...] = ()
+    batch_size: int | str = 1
+    order: tuple[str, ...] = ()
+    disruption: str = "refuse"
+    rules: Rules = field(default_factory=Rules)
+
+
+@dataclass(frozen=True)
+class Context:
+    """Everything that both directions need. C(default) is the policy's default while the rollout runs."""
+
+    snapshot: Snapshot
+    record: Record
+    formers: FormerConfigs
+    way_back: WayBack
+    pacing: Pacing
+    default: str
+
+    @property
+    def version(self) -> PluginVersion | None:
+        """The device plugin's version."""
+        return self.snapshot.plugin_version
+
+
+def outdated_agents(snapshot: Snapshot, node: str) -> tuple[str, ...]:
+    """The agents whose pod on the node was made from an older template of its DaemonSet (label pod-template-generation)."""
+    current = {one.component: one.template_generation for one in snapshot.daemon_sets}
+    return tuple(
+        component
+        for component in AGENTS
+        if any(pod.generation and current.get(component, "") not in ("", pod.generation) for pod in snapshot.pods_of(node, component))
+    )
+
+
+def nodes_to_change(plan: Plan, snapshot: Snapshot) -> tuple[NodePlan, ...]:
+    """The nodes of the plan that a rollout works on: something changes, or an earlier run has left them half done.
+
+    A node that is not ready is left out: nothing could be restarted or seen there.
+    """
+    return tuple(one for one in plan.nodes if (node := snapshot.node(one.node)) and node.ready and _needs_work(one, node, snapshot))
+
+
+def _needs_work(one: NodePlan, node: Node, snapshot: Snapshot) -> bool:
+    return one.changed or read_mark(node.annotations) is not None or bool(outdated_agents(snapshot, node.name))
+
+
+def forward_state(plan: Plan, context: Context, *, resumed_until: float = 0.0, skip_canary: bool = False) -> RolloutState:
+    """The way forward: every node that needs it, in batches."""
+    nodes = [one for one in nodes_to_change(plan, context.snapshot) if not _taken_back(one.node, context)]
+    runs = {one.node: _forward_run(one, context) for one in nodes}
+    names = order_nodes(runs, {one.node: one.group for one in nodes}, context.pacing.order)
+    half_done = [name for name in names if _half_done(name, context)]
+    canary = () if skip_canary else context.pacing.canary
+    size = batch_count(context.pacing.batch_size, len(plan.nodes))
+    batches = make_batches(names, canary=canary, batch_size=size, first=half_done)
+    pause_until = seconds_of(context.record.pause_until)
+    earlier = sum(_taken_back(node.name, context) for node in context.snapshot.nodes)
+    return RolloutState(batches, runs, context.pacing.rules, FORWARD, pause_until=pause_until, resumed_until=resumed_until, broken_before=earlier)
+
+
+def _half_done(name: str, context: Context) -> bool:
+    mark = read_mark(_annotations(context, name))
+    return mark is not None and mark.rollout == context.record.id
+
+
+def _taken_back(name: str, context: Context) -> bool:
+    """Whether this rollout has taken the node back already: it is not tried twice."""
+    applied = read_applied(_annotations(context, name))
+    return applied is not None and applied.returned and applied.rollout == context.record.id
+
+
+def canary_is_through(snapshot: Snapshot, record: Record) -> bool:
+    """Whether a node was verified in this rollout already, so that a resuming run needs no canary again."""
+    found = (read_applied(node.annotations) for node in snapshot.nodes)
+    return any(applied is not None and applied.rollout == record.id and not applied.returned for applied in found)
+
+
+def _forward_run(one: NodePlan, context: Context) -> NodeRun:
+    node = context.snapshot.node(one.node)
+    assert node is not None  # nodes_to_change has looked
+    former = former_of(node, context.formers, context.record)
+    target = Target(
+        label=one.label_wanted,
+        config=one.wanted.config,
+        source=one.wanted.source,
+        content=one.content_wanted,
+        prediction=one.prediction or Prediction(exact=False),
+        restart=_restarts(one, node, context),
+    )
+    known = frozenset({node.config_label, target.label, former.label, *_marked_labels(node)})
+    work = Work(one.node, context.record.id, FORWARD, target, former, known, _breaks(former, target), context.pacing.disruption)
+    way_back, mark = _alone(work, context), read_mark(node.annotations)
+    if way_back and mark and mark.direction == BACK and mark.rollout == context.record.id:
+        return NodeRun(replace(way_back, reason=mark.reason), broken=mark.reason or "it did not get there in an earlier run")
+    return NodeRun(work, way_back)
+
+
+def _restarts(one: NodePlan, node: Node, context: Context) -> tuple[str, ...]:
+    """The agents to restart: those of the plan, those with an old template, and all where another change is half done."""
+    mark = read_mark(node.annotations)
+    if mark is not None and mark.touched:
+        return AGENTS
+    wanted = {step for step in one.steps if step != STEP_LABEL} | set(outdated_agents(context.snapshot, node.name))
+    return tuple(agent for agent in AGENTS if agent in wanted)
+
+
+def _marked_labels(node: Node) -> tuple[str | None, ...]:
+    mark = read_mark(node.annotations)
+    return (mark.label, mark.former.label) if mark else ()
+
+
+def _breaks(former: Former, target: Target) -> bool:
+    """Whether running GPU processes do not survive the change: the daemon comes, goes or restarts, or the resource is renamed."""
+    if former.daemon or target.prediction.daemon:
+        return bool(target.restart) or former.daemon != target.prediction.daemon
+    return bool(former.allocatable) and set(former.allocatable) != set(target.prediction.resources)
+
+
+def _alone(work: Work, context: Context) -> Work | None:
+    """The way back of one node without the others, None where only all can go back."""
+    if context.way_back.scope != SCOPE_NODE:
+        return None
+    return _back_work(work.node, work.former, context, SCOPE_NODE)
+
+
+def _back_work(name: str, former: Former, context: Context, scope: str) -> Work:
+    """The way back of one node. What runs there is not asked for leave: the node is broken or runs a config that goes away."""
+    node = context.snapshot.node(name)
+    target = former_target(former, context.formers, context.version)
+    if scope == SCOPE_NODE:
+        target = relabelled_target(target, return_label(former, context.way_back), context.default)
+    labels = (node.config_label, *_marked_labels(node)) if node else ()
+    known = frozenset({former.label, target.label, *labels, *_wanted_labels(node)})
+    return Work(name, context.record.id, BACK, target, former, known, breaks=False, disruption="allow")
+
+
+def _wanted_labels(node: Node | None) -> tuple[str | None, ...]:
+    applied = read_applied(node.annotations) if node else None
+    return (applied.config,) if applied else ()
+
+
+def back_state(context: Context, *, resumed_until: float = 0.0) -> RolloutState:
+    """The way back, from what the rollout has left on the nodes: the failed batch first, then the others in batches."""
+    whole = context.record.scope == SCOPE_WHOLE
+    runs: dict[str, NodeRun] = {}
+    for node in context.snapshot.nodes:
+        work = _whole_return(node, context) if whole else _node_return(node, context)
+        if work is not None and node.ready:
+            runs[node.name] = NodeRun(work)
+    first = [name for name in runs if name in context.record.batch or read_mark(_annotations(context, name)) is not None]
+    names = [*first, *(name for name in runs if name not in first)]
+    size = batch_count(context.pacing.batch_size, max(1, len(context.snapshot.nodes)))
+    batches = make_batches(names, batch_size=size, first=first)
+    return RolloutState(batches, runs, context.pacing.rules, BACK, resumed_until=resumed_until)
+
+
+def _whole_return(node: Node, context: Context) -> Work | None:
+    """Every node that the rollout has touched goes back, the verified ones too; map and policy are back already."""
+    mark, applied = read_mark(node.annotations), read_applied(node.annotations)
+    touched = mark is not None or (applied is not None and applied.rollout == context.record.id and applied.former is not None)
+    outdated = outdated_agents(context.snapshot, node.name)
+    if not touched and not outdated:
+        return None
+    former = former_of(node, context.formers, context.record)
+    work = _back_work(node.name, former, context, SCOPE_WHOLE)
+    if touched:
+        return work
+    return replace(work, target=replace(work.target, restart=outdated))
+
+
+def _node_return(node: Node, context: Context) -> Work | None:
+    """The failed batch goes back; nodes whose turn never came keep what they run under a label that still means it."""
+    mark, applied = read_mark(node.annotations), read_applied(node.annotations)
+    done = applied is not None and applied.rollout == context.record.id
+    former = former_of(node, context.formers, context.record)
+    work = _back_work(node.name, former, context, SCOPE_NODE)
+    if mark is not None or (done and node.name in context.record.batch):
+        return work
+    outdated = outdated_agents(context.snapshot, node.name)
+    joined_later = node.created > context.record.started
+    if done or joined_later or (work.target.label == node.config_label and not outdated):
+        return None
+    return replace(work, target=replace(work.target, restart=outdated))
+
+
+def _annotations(context: Context, name: str) -> Mapping[str, str]:
+    node = context.snapshot.node(name)
+    return node.annotations if node else {}
