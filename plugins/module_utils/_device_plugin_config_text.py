@@ -129,7 +129,7 @@ def _refuse_characters(text: str) -> None:
     """Characters that PyYAML and goyaml read differently, or that neither allows."""
     body = text.removeprefix("\ufeff")
     # A byte order mark that begins a line is skipped by goyaml and part of a word to PyYAML.
-    found = re.search("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|(?<=[\n\r])\ufeff", body)
+    found = re.search("[^\t\n\r\x20-\x7e\xa0-\u2027\u202a-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]|(?:^|(?<=\r))\ufeff", body, re.MULTILINE)
     if found:
         line = body.count("\n", 0, found.start()) + 1
         # A line separator or a byte order mark may pass upstream; control characters do not.
@@ -142,7 +142,7 @@ def _too_large(reason: str, line: int | None) -> SyntaxProblem:
 
 
 class _Events(_Loader):
-    """PyYAML's events, with goyaml's view of tabs: allowed between tokens wherever no block key could begin."""
+    """PyYAML's events, with goyaml's view of tabs: allowed within plain scalars, and between tokens where no block key could begin."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -159,6 +159,17 @@ class _Events(_Loader):
             at_end = not self.scan_line_break()
             if not at_end and not self.flow_level:
                 self.allow_simple_key = True
+
+    def scan_plain_spaces(self, indent: int, start_mark: Any) -> Any:
+        blanks = 0
+        while self.peek(blanks) in (" ", "\t"):
+            blanks += 1
+        between = self.prefix(blanks)
+        if "\t" not in between:
+            return super().scan_plain_spaces(indent, start_mark)
+        self.tabs.append(self.line + 1)
+        self.forward(blanks)
+        return super().scan_plain_spaces(indent, start_mark) if self.peek() in "\0\r\n" else [between]
 
     def _skip_blanks(self) -> None:
         while self.peek() == " " or (self.peek() == "\t" and (self.flow_level or not self.allow_simple_key)):

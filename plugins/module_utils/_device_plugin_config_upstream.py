@@ -75,7 +75,9 @@ def outcome(text: Text) -> Outcome:
     if text.problem is not None:
         return Outcome(refusal=text.problem.reason, certain=text.problem.upstream_refuses)
     try:
-        return _decode_config(to_json(text.root) if text.root is not None else None)
+        document = to_json(text.root) if text.root is not None else None
+        _refuse_infinite(document)
+        return _decode_config(document)
     except Refused as error:
         return Outcome(refusal=str(error))
 
@@ -115,9 +117,15 @@ def _key_text(key: Node) -> str:
 
 def _number(value: float) -> int | float:
     """A float as JSON carries it: without an exponent below 1e21, so that 2.0 is the integer 2."""
-    if math.isnan(value) or math.isinf(value):
-        raise Refused(f"json: unsupported value: {value}")
     return int(value) if value.is_integer() and abs(value) < 1e21 else value
+
+
+def _refuse_infinite(value: Any) -> None:
+    """JSON has no infinity and no NaN, wherever in the document they are left after duplicates are gone."""
+    if isinstance(value, float) and not math.isfinite(value):
+        raise Refused(f"json: unsupported value: {value}")
+    for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _refuse_infinite(item)
 
 
 def _decode_config(document: Any) -> Outcome:
