@@ -370,6 +370,16 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         remedy="Change labels in place of the default where nodes must change one after the other.",
     ),
     CatalogueEntry(
+        code="operator-not-done",
+        severity="error",
+        title="The operator has not replaced the agents' pods in time",
+        meaning="The DaemonSets do not mount the new config yet, or not all their pods are new and available.",
+        example="wait: true with updateStrategy OnDelete",
+        why="A node keeps the former config until its pods are replaced.",
+        source="gpu-operator v25.3.4, controllers/object_controls.go.",
+        remedy="Look at the pods of the operator's namespace, or wait longer.",
+    ),
+    CatalogueEntry(
         code="update-strategy-on-delete",
         severity="info",
         title="The operator's DaemonSets are updated on delete only",

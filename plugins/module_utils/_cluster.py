@@ -10,6 +10,7 @@ imports, and its dynamic client neither pages nor retries.
 
 from __future__ import annotations
 
+import builtins
 import json
 import random
 import sys
@@ -347,7 +348,7 @@ class Cluster:
 
     def each(
         self, function: t.Callable[[Item], Result], items: t.Iterable[Item], *, workers: int | None = None, per_second: float | None = None
-    ) -> list[Result | ClusterError]:
+    ) -> builtins.list[Result | ClusterError]:
         """``function`` over ``items``, several at a time, results in order; a ClusterError is a result, not the end.
 
         As many at once (at most ``workers``, 8 by default) as the server takes well; ``per_second`` bounds the starts.
@@ -369,7 +370,7 @@ class Cluster:
 
     # One request
 
-    def _write_query(self) -> list[tuple[str, str]]:
+    def _write_query(self) -> builtins.list[tuple[str, str]]:
         query = [("fieldManager", FIELD_MANAGER)]
         if self._dry_run:
             query.append(("dryRun", "All"))

@@ -64,13 +64,13 @@ def read_snapshot(
     workloads: bool = False,
     gpu_pods: bool = True,
     agents: bool = True,
-    node_status: bool = True,
+    nodes: str = "full",
 ) -> Snapshot:
     """The snapshot of a cluster.
 
     ``namespace`` is the operator's, found from the ClusterPolicy when None; ``config_map`` the map to plan for, by default
     the one that the policy refers to. ``policy`` makes a policy of that name the one that is planned for; that it is not
-    the active one is for the plan to say. ``node_status`` False reads the nodes' metadata only (a labeller needs no more).
+    the active one is for the plan to say. ``nodes`` is full, metadata (labels without status) or none.
     Raises ClusterError when something cannot be read that nothing can be planned without.
     """
     policy_items = _items(cluster, POLICIES)
@@ -86,7 +86,7 @@ def read_snapshot(
     referred = active.config_name if active else ""
     wanted_map = config_map or referred or DEFAULT_CONFIG_MAP
     found_map = _config_map(cluster, place, wanted_map)
-    nodes = _nodes(cluster, node_status)
+    found_nodes = _nodes(cluster, nodes)
     return Snapshot(
         server=cluster.server,
         server_version=str((cluster.get("/version") or {}).get("gitVersion", "")),
@@ -97,7 +97,7 @@ def read_snapshot(
         gpu_clusters=_gpu_clusters(cluster),
         config_map=found_map,
         daemon_sets=daemon_sets,
-        nodes=nodes,
+        nodes=found_nodes,
         agent_pods=_agent_pods(cluster, place) if agents else (),
         gpu_pods=_gpu_pods(cluster) if gpu_pods else (),
         foreign_plugins=tuple(filter(None, (foreign_plugin_of(item, place) for item in set_items or ()))),
@@ -105,8 +105,14 @@ def read_snapshot(
         operator_version=operator_version_of(policy_items, operator_sets),
         map_name=wanted_map,
         referred_map=found_map if referred == wanted_map else _config_map(cluster, place, referred),
-        unlabelled_gpu_nodes=() if nodes else _unlabelled(cluster),
+        unlabelled_gpu_nodes=() if found_nodes or nodes == "none" else _unlabelled(cluster),
     )
+
+
+def read_daemon_sets(cluster: Cluster, namespace: str) -> tuple[DaemonSet, ...]:
+    """The DaemonSets of the three agents."""
+    found = map(daemon_set_of, _items(cluster, f"/apis/apps/v1/namespaces/{namespace}/daemonsets"))
+    return tuple(one for one in found if one.component in AGENT_DAEMON_SETS)
 
 
 def _items(cluster: Cluster, path: str) -> tuple[Object, ...]:
@@ -160,8 +166,10 @@ def _config_map(cluster: Cluster, namespace: str, name: str) -> ConfigMap | None
     return config_map_of(found) if found else None
 
 
-def _nodes(cluster: Cluster, node_status: bool) -> tuple[Node, ...]:
-    nodes = _reduced(cluster, "/api/v1/nodes", node_of, label_selector=GPU_PRESENT, metadata_only=not node_status)
+def _nodes(cluster: Cluster, how: str) -> tuple[Node, ...]:
+    if how == "none":
+        return ()
+    nodes = _reduced(cluster, "/api/v1/nodes", node_of, label_selector=GPU_PRESENT, metadata_only=how == "metadata")
     return tuple(sorted(nodes, key=lambda node: node.name))
 
 

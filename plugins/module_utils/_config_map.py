@@ -107,13 +107,38 @@ def plan_config_map(
     return _plan(snapshot, tuple(changes)), tuple(findings)
 
 
-def plan_absent(keys: t.Collection[str], snapshot: Snapshot, *, users: Users) -> tuple[ConfigMapPlan, tuple[Finding, ...]]:
-    """Remove the named keys, or with no names every key of ours; a key in use is an error."""
-    data = snapshot.config_map.data if snapshot.config_map else {}
-    wanted = sorted(key for key in (keys or managed_keys(snapshot.config_map)) if key in data)
-    findings = tuple(key_in_use(snapshot, key, users) for key in wanted if users.of(key))
-    changes = tuple(KeyChange(key, "remove", data[key], None) for key in wanted if not users.of(key))
-    return replace(_plan(snapshot, changes), exists=True), findings
+def plan_absent(snapshot: Snapshot, *, users: Users) -> tuple[ConfigMapPlan, tuple[Finding, ...]]:
+    """Remove every key of ours, and the map once it has no other; what is still referred to is an error."""
+    found = snapshot.config_map
+    if found is None:
+        return replace(_plan(snapshot, ()), exists=True), ()
+    ours = sorted(managed_keys(found) & set(found.data))
+    deletes = not set(found.data) - set(ours) and not found.binary_keys
+    findings = [key_in_use(snapshot, key, users) for key in ours if users.of(key)]
+    policy = snapshot.policy
+    if deletes and policy is not None and policy.config_name == found.name:
+        findings.append(
+            finding(
+                "config-map-in-use",
+                found.name,
+                f"the ConfigMap '{found.name}' cannot be deleted: the ClusterPolicy '{policy.name}' refers to it",
+                subject=f"configmap/{found.namespace}/{found.name}",
+            )
+        )
+    changes = tuple(KeyChange(key, "remove", found.data[key], None) for key in ours)
+    return replace(_plan(snapshot, changes), deletes=deletes), tuple(findings)
+
+
+def check_owners(snapshot: Snapshot, plan: ConfigMapPlan) -> t.Iterator[Finding]:
+    """Who may put the map's texts back."""
+    found = snapshot.config_map
+    for owner in found.owners if found is not None and plan.changed else ():
+        yield finding(
+            "config-map-owned-elsewhere",
+            plan.name,
+            f"the ConfigMap '{plan.name}' is kept by {owner.kind} ('{owner.name}'), which may put its own texts back",
+            subject=f"configmap/{plan.namespace}/{plan.name}",
+        )
 
 
 def data_after(found: ConfigMap | None, plan: ConfigMapPlan) -> dict[str, str]:

@@ -28,11 +28,15 @@ PLACE_OPTIONS: dict[str, t.Any] = {
 ACCEPT_OPTIONS: dict[str, t.Any] = {"accept": {"type": "list", "elements": "str", "default": []}}
 
 # Structure is checked by the declaration's parser, which says more than an argument spec can.
+GROUP_OPTIONS: dict[str, t.Any] = {
+    "node_groups": {"type": "list", "elements": "dict"},
+    "on_left_group": {"type": "str", "choices": ["keep", "remove"], "default": "keep"},
+}
+
 DECLARATION_OPTIONS: dict[str, t.Any] = {
     "configs": {"type": "dict"},
     "default": {"type": "str"},
-    "node_groups": {"type": "list", "elements": "dict"},
-    "on_left_group": {"type": "str", "choices": ["keep", "remove"], "default": "keep"},
+    **GROUP_OPTIONS,
     **PLACE_OPTIONS,
     **ACCEPT_OPTIONS,
 }

@@ -86,18 +86,19 @@ class KeyChange:
 
 @dataclass(frozen=True)
 class ConfigMapPlan:
-    """What happens to the ConfigMap. C(exists) tells whether it is there now."""
+    """What happens to the ConfigMap. C(exists) tells whether it is there now, C(deletes) that the map itself goes."""
 
     namespace: str
     name: str
     exists: bool
     resource_version: str | None
     keys: tuple[KeyChange, ...] = ()
+    deletes: bool = False
 
     @property
     def changed(self) -> bool:
-        """Whether the map is created or any key of it changes."""
-        return bool(self.keys) or not self.exists
+        """Whether the map is created or deleted or any key of it changes."""
+        return bool(self.keys) or not self.exists or self.deletes
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.gpuops.mps.plugins.module_utils._config_map import Users, data_after, keys_of, plan_config_map
+from ansible_collections.gpuops.mps.plugins.module_utils._config_map import Users, check_owners, data_after, keys_of, plan_config_map
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, split_accepted
@@ -47,12 +47,14 @@ def make_plan(
     update_strategy: str = "in_place",
     operator_held: bool = False,
     policy: str | None = None,
+    noticed: t.Iterable[Finding] = (),
 ) -> Plan:
     """Everything that must happen so that the cluster is as declared, and everything that stands against it.
 
     ``operator_held`` says that the caller keeps the operator from replacing pods by itself (DaemonSets updated OnDelete),
     so that steps for the agents are planned although the policy changes. ``policy`` is the policy's name where the user
-    gave one. Never raises for anything that a declaration or a cluster can be.
+    gave one; ``noticed`` are the findings of the declaration's parser, which become the plan's. Never raises for anything
+    that a declaration or a cluster can be.
     """
     keys = keys_of(declaration.configs, update_strategy)
     after_map, _unused = plan_config_map(declaration.configs, snapshot, keys=keys, users=Users({}))
@@ -68,8 +70,10 @@ def make_plan(
     )
     plans = tuple(_node_plan(change, snapshot, policy_plan, texts, rolls) for change in labels.nodes)
     findings = (
+        *noticed,
         *policy_findings,
         *map_findings,
+        *check_owners(snapshot, config_map),
         *labels.findings,
         *check_installation(snapshot),
         *check_default(snapshot, default_after, available),

@@ -78,7 +78,7 @@ def _contradicted(node: Node, prediction: Prediction | None) -> t.Collection[str
     """Agents whose product on the node is not what the text leads to."""
     if prediction is None:
         return ()
-    wrong = set()
+    wrong: set[str] = set()
     for difference in disagreements(prediction, node.labels, node.allocatable):
         if difference.name in prediction.labels:
             wrong.update((FEATURE_DISCOVERY, CONTROL_DAEMON))

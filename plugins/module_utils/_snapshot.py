@@ -166,6 +166,7 @@ class DaemonSet:
     config_name: str | None  # volume's ConfigMap, None when the config-manager is not there
     host_pid: bool = False
     template_generation: str = ""
+    default_config: str | None = None  # DEFAULT_CONFIG of the config-manager, None when it is not there
 
 
 @dataclass(frozen=True)

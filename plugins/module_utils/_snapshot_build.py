@@ -60,7 +60,7 @@ def node_of(item: Object) -> Node:
 def pod_of(item: Object, *, with_spec: bool = False) -> Pod:
     """A Pod; ``with_spec`` keeps the raw spec, for pods that use GPUs."""
     metadata, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
-    owner = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
+    owner: Object = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
     labels = metadata.get("labels") or {}
     requests, largest = gpu_requests(spec)
     return Pod(
@@ -175,7 +175,7 @@ def daemon_set_of(item: Object) -> DaemonSet:
     metadata, spec, status = item["metadata"], item.get("spec") or {}, item.get("status") or {}
     pod_spec = ((spec.get("template") or {}).get("spec")) or {}
     containers = pod_spec.get("containers") or [{}]
-    manager = any(one.get("name") == "config-manager" for one in containers)
+    manager = next((one for one in containers if one.get("name") == "config-manager"), None)
     mounted = _config_volume(pod_spec) if manager else None
     components = {name: component for component, name in AGENT_DAEMON_SETS.items()}
     return DaemonSet(
@@ -193,6 +193,7 @@ def daemon_set_of(item: Object) -> DaemonSet:
         image=containers[0].get("image", ""),
         config_name=mounted,
         host_pid=bool(pod_spec.get("hostPID")),
+        default_config=_environment(manager).get("DEFAULT_CONFIG", "") if manager else None,
         template_generation=(metadata.get("annotations") or {}).get("deprecated.daemonset.template.generation", ""),
     )
 
@@ -303,6 +304,10 @@ def _container(status: Object, *, init: bool) -> Container:
         last_exit_code=last.get("exitCode"),
         started=now.get("startedAt"),
     )
+
+
+def _environment(container: Object) -> dict[str, str]:
+    return {one["name"]: one.get("value") or "" for one in container.get("env") or () if "valueFrom" not in one}
 
 
 def _config_volume(pod_spec: Object) -> str | None:
