@@ -53,31 +53,36 @@ def verify_cluster(cluster: Cluster, options: Mapping[str, t.Any], reading: Read
 
     C(options) are the module's. Raises ClusterError when the cluster cannot be read.
     """
-    declaration, problems = _declaration(options)
-    if declaration is None and options["configs"] is not None:
+    place = {name: options[name] for name in ("namespace", "config_map", "policy")}
+    snapshot = read_snapshot(cluster, **place, gpu_pods=False)
+    declaration, problems = _declaration(options, snapshot)
+    if declaration is None and problems:
         return _refused(problems)
-    snapshot, plan, expected = _look(cluster, options, declaration)
+    plan, expected = _expectations(snapshot, declaration, options)
     waits = options["wait"] and any(verdict.verdict == WAITING for verdict in judge(snapshot, expected, patience=reading.patience))
     if waits:
         follow(cluster, snapshot, expected, seconds=options["wait_timeout"], patience=reading.patience)
         # Somebody may have put the ClusterPolicy back meanwhile, so everything is read again.
-        snapshot, plan, expected = _look(cluster, options, declaration)
+        snapshot = read_snapshot(cluster, **place, gpu_pods=False)
+        plan, expected = _expectations(snapshot, declaration, options)
     verdicts = judge_closely(cluster, snapshot, expected, reading)
     return _result(snapshot, verdicts, drift(snapshot, plan), options["fail_on"])
 
 
-def _declaration(options: Mapping[str, t.Any]) -> tuple[Declaration | None, tuple[Finding, ...]]:
-    if options["configs"] is None:
+def _declaration(options: Mapping[str, t.Any], snapshot: Snapshot) -> tuple[Declaration | None, tuple[Finding, ...]]:
+    """What the user declares; without configs the default and the groups may name the keys that the ConfigMap has."""
+    declared = [options[name] for name in ("configs", "default", "node_groups")]
+    if all(one is None for one in declared):
         return None, ()
-    return parse_declaration(options["configs"], options["default"], options["node_groups"])
+    existing = snapshot.config_map.data if snapshot.config_map else {}
+    return parse_declaration(*declared, existing=None if options["configs"] is not None else tuple(existing))
 
 
-def _look(cluster: Cluster, options: Mapping[str, t.Any], declaration: Declaration | None) -> tuple[Snapshot, Plan | None, tuple[Expected, ...]]:
-    """The cluster now, its plan when something is declared, and what is expected of each node that was asked for."""
-    place = {name: options[name] for name in ("namespace", "config_map", "policy")}
-    snapshot = read_snapshot(cluster, **place, gpu_pods=False)
+def _expectations(snapshot: Snapshot, declaration: Declaration | None, options: Mapping[str, t.Any]) -> tuple[Plan | None, tuple[Expected, ...]]:
+    """The plan when something is declared, and what is expected of each node that was asked for."""
+    plan: Plan | None = None
     if declaration is None:
-        plan, expected = None, expected_by_cluster(snapshot)
+        expected = expected_by_cluster(snapshot)
     else:
         plan = make_plan(
             declaration,
@@ -89,7 +94,7 @@ def _look(cluster: Cluster, options: Mapping[str, t.Any], declaration: Declarati
         )
         expected = tuple(map(expected_by_plan, plan.nodes))
     chosen = options["nodes"]
-    return snapshot, plan, expected if chosen is None else _chosen(expected, chosen)
+    return plan, expected if chosen is None else _chosen(expected, chosen)
 
 
 def _chosen(expected: Sequence[Expected], names: Sequence[str]) -> tuple[Expected, ...]:
@@ -183,8 +188,8 @@ def daemon_limits(cluster: Cluster, pod: Pod, resource: str) -> DaemonLimits:
     return read_limits(percentage, ask("get_default_device_pinned_mem_limit 0")[0])
 
 
-def follow(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], *, seconds: float, patience: int) -> Snapshot:
-    """The cluster as it is once no node is waiting any more, or after so many seconds.
+def follow(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], *, seconds: float, patience: int) -> None:
+    """Return once no node is waiting any more, or after so many seconds.
 
     Nodes and agents' pods are listed once and then watched; the number of requests does not depend on the number of nodes.
     """
@@ -193,9 +198,8 @@ def follow(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], *
     while time.monotonic() < deadline:
         verdicts = judge(state.snapshot(), expected, patience=patience)
         if all(verdict.verdict != WAITING for verdict in verdicts):
-            break
+            return
         state.take(min(_LOOK_AGAIN_SECONDS, max(0.0, deadline - time.monotonic())))
-    return state.snapshot()
 
 
 class _Followed:

@@ -147,7 +147,8 @@ def _read_limits(case: Case, pod: Pod) -> Break | None:
     if not limits.alive:
         message = f"no MPS control daemon answers in {pod.name}: it has died, and its GPUs may have stayed in EXCLUSIVE_PROCESS"
         return Break(LINK_LIMITS, "daemon-dead", message, (Evidence(pod_subject(pod), "get_default_active_thread_percentage", limits.answer, "an answer"),))
-    differing = limits_differ(limits, prediction.thread_percentage, prediction.memory_mib)
+    # A mixed node's memory is predicted for the one model that its labels speak of.
+    differing = limits_differ(limits, prediction.thread_percentage, prediction.memory_mib if prediction.exact else None)
     if not differing:
         return None
     words = ", ".join(f"{name} is {now} and should be {wanted}" for name, (now, wanted) in differing.items())

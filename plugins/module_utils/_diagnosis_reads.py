@@ -73,7 +73,7 @@ def _has_log(container: Container) -> bool:
 
 def limits_wanted(snapshot: Snapshot, verdicts: Iterable[Verdict], *, every: bool) -> tuple[tuple[Verdict, Pod], ...]:
     """The daemons whose limits to read: those in doubt, or C(every) one on a node that is right otherwise."""
-    wanted = []
+    wanted: list[tuple[Verdict, Pod]] = []
     for verdict in verdicts:
         doubtful = any(found.code == "daemon-limits-unproven" for found in verdict.findings)
         if not verdict.verified or not (doubtful or every):

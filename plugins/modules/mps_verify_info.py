@@ -17,24 +17,20 @@ description:
     they run must all be as the node's config makes them. A ClusterPolicy that is C(ready) proves none of that.
   - A node that is not right gets the first broken link of the chain from the ClusterPolicy to the resource, with its evidence and a remedy.
     Logs are read for broken nodes only, of at most 20 nodes and at most 4 logs each.
-  - With a declaration (O(configs)) the nodes are held against it. Without one they are held against what the cluster says itself
+  - With a declaration (O(configs), O(default), O(node_groups)) the nodes are held against it. Without one they are held against what the cluster says itself
     by its ClusterPolicy, its ConfigMap and the nodes' labels.
   - The number of requests does not depend on the number of nodes, apart from the pages of lists, and from what O(limits) reads.
   - The device plugin's complaint that it cannot check the MPS daemon's health is normal for 30 to 90 seconds after a start. Such a
     node is V(waiting), not V(broken), until O(patience) has passed.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
-  - gpuops.mps.declaration
-  - gpuops.mps.place
-attributes:
-  check_mode:
-    description: Can run in check mode and return changed status prediction without modifying target.
-    support: full
-    details: The module never changes anything.
-  diff_mode:
-    description: Will return details on what has changed (or possibly needs changing in check_mode), when in diff mode.
-    support: N/A
-    details: The module never changes anything.
+  - gpuops.mps._attributes.info_module
+  - gpuops.mps._attributes.actiongroup_mps
+  - gpuops.mps._place
+  - gpuops.mps._place.accept
+  - gpuops.mps._declaration
+  - gpuops.mps._declaration.groups
+  - gpuops.mps._declaration.default
 options:
   update_strategy:
     description:
@@ -83,9 +79,6 @@ options:
     elements: str
     choices: [waiting, stale, broken, drift]
     default: []
-requirements:
-  - python >= 3.11
-  - kubernetes >= 31.0.0
 seealso:
   - module: gpuops.mps.mps_proof
   - module: gpuops.mps.mps_plan_info

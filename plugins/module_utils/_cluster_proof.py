@@ -1,0 +1,333 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: run the clients of a proof, look into them, and remove them whatever happens."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+import typing as t
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_reads import MAIN_CONTAINERS
+from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
+from ansible_collections.gpuops.mps.plugins.module_utils._interruption import uninterrupted
+from ansible_collections.gpuops.mps.plugins.module_utils._proof import (
+    CONTAINER,
+    PASSED,
+    PROOF_LABEL,
+    Manifest,
+    Subject,
+    Workload,
+    client_pod,
+    document_deployment,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._proof_client import (
+    BLOCKED,
+    FAILED,
+    PENDING,
+    RUNNING,
+    Answers,
+    Client,
+    client_of,
+    judge_client,
+    judge_daemon,
+    why_not_running,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONTROL_DAEMON, Snapshot
+
+_EXEC_SECONDS = 20.0
+_LOG_LINES = 40
+_PAUSE_SECONDS = 1.0
+# A client that the scheduler or the registry refuses may be accepted a moment later; after this it counts as refused.
+_BLOCKED_SECONDS = 45.0
+_REMOVE_SECONDS = 60.0
+# So many client pods at once; a proof of every node of a fleet goes in waves.
+MOST_PODS = 200
+
+
+@dataclass(frozen=True)
+class NodeProof:
+    """What the proof found on one node. C(limits) are the answers of its clients, as they were given."""
+
+    node: str
+    config: str | None
+    resource: str
+    clients: int
+    together: bool
+    findings: tuple[Finding, ...]
+    limits: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def passed(self) -> bool:
+        """Whether nothing speaks against the node."""
+        return not any(found.severity == "error" for found in self.findings)
+
+    def as_dict(self) -> dict[str, t.Any]:
+        """The proof as plain data for a module's result."""
+        return {
+            "node": self.node,
+            "passed": self.passed,
+            "config": self.config,
+            "resource": self.resource,
+            "clients": self.clients,
+            "together": self.together,
+            "limits": dict(self.limits),
+            "findings": [found.as_dict() for found in self.findings],
+        }
+
+
+class Stage:
+    """The namespace in which one run's clients come and go. Use as a context manager: leaving it removes them."""
+
+    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+        self.cluster = cluster
+        self.workload = workload
+        self.run = uuid.uuid4().hex[:12]
+        self.left: tuple[str, ...] = ()  # what could not be removed
+        self._pods = f"/api/v1/namespaces/{workload.namespace}/pods"
+        self._deployments = f"/apis/apps/v1/namespaces/{workload.namespace}/deployments"
+
+    def __enter__(self) -> Stage:
+        return self
+
+    def __exit__(self, *_details: object) -> None:
+        with uninterrupted():
+            self.left = self.remove(f"{PROOF_LABEL}={self.run}")
+
+    def leftovers(self) -> tuple[str, ...]:
+        """The names of what a run that was killed has left behind, as kind/name."""
+        return tuple(f"{kind}/{name}" for kind, name, _path in self._objects(PROOF_LABEL))
+
+    def remove(self, selector: str) -> tuple[str, ...]:
+        """Delete everything with the label and wait until it is gone; returns what is still there after a minute."""
+        deadline = time.monotonic() + _REMOVE_SECONDS
+        while True:
+            try:
+                found = self._objects(selector)
+                for _kind, _name, path in found:
+                    self.cluster.delete(path, grace_seconds=0)
+            except ClusterError as error:
+                found = [("objects", f"{selector} ({error.message})", "")]
+            if not found or time.monotonic() > deadline:
+                return tuple(f"{kind}/{name}" for kind, name, _path in found)
+            time.sleep(_PAUSE_SECONDS)
+
+    def _objects(self, selector: str) -> list[tuple[str, str, str]]:
+        found = []
+        for kind, path in (("deployment", self._deployments), ("pod", self._pods)):
+            for item in self.cluster.list(path, label_selector=selector, metadata_only=True).items:
+                found.append((kind, item["metadata"]["name"], f"{path}/{item['metadata']['name']}"))
+        return found
+
+    def create_pod(self, manifest: Manifest) -> str:
+        """Create a client; returns the name that the server gave it."""
+        return str(self.cluster.create(self._pods, manifest)["metadata"]["name"])
+
+    def create_deployment(self, manifest: Manifest) -> str:
+        """Create the document's Deployment; returns the name that the server gave it."""
+        return str(self.cluster.create(self._deployments, manifest)["metadata"]["name"])
+
+    def why_no_pods(self, deployment: str) -> str:
+        """What keeps a Deployment's pods from being created, "" when nothing is known."""
+        found = self.cluster.get(f"{self._deployments}/{deployment}") or {}
+        for condition in (found.get("status") or {}).get("conditions") or ():
+            if condition.get("type") == "ReplicaFailure" and condition.get("status") == "True":
+                return str(condition.get("message", ""))
+        return ""
+
+    def clients(self, enough: Callable[[Sequence[Client]], bool], deadline: float) -> list[Client]:
+        """This run's clients once they are C(enough), are refused for good, or the time is up."""
+        selector = f"{PROOF_LABEL}={self.run}"
+        listing = self.cluster.list(self._pods, label_selector=selector)
+        pods = {item["metadata"]["name"]: item for item in listing.items}
+        started = time.monotonic()
+        version = listing.resource_version
+        while True:
+            found = [client_of(pod) for pod in pods.values()]
+            patience_over = time.monotonic() - started > min(_BLOCKED_SECONDS, self.workload.timeout / 2)
+            if enough(found) or _hopeless(found, patience_over) or time.monotonic() >= deadline:
+                return found
+            # In slices, because a client that stays blocked sends no event.
+            for event in self.cluster.watch(
+                self._pods, resource_version=version, label_selector=selector, deadline=min(deadline, time.monotonic() + 2 * _PAUSE_SECONDS)
+            ):
+                version = event.object.get("metadata", {}).get("resourceVersion", version)
+                if event.type == "RELISTED":
+                    pods = {item["metadata"]["name"]: item for item in event.object["items"]}
+                elif event.type == "DELETED":
+                    pods.pop(event.object["metadata"]["name"], None)
+                elif event.type in ("ADDED", "MODIFIED"):
+                    pods[event.object["metadata"]["name"]] = event.object
+                if enough([client_of(pod) for pod in pods.values()]):
+                    break
+
+    def ask(self, client: Client, deadline: float) -> Answers:
+        """Look into a running client; its log is read again until the sample has passed or the time is up."""
+
+        def execute(*command: str) -> str:
+            answer = self.cluster.execute(self.workload.namespace, client.name, container=CONTAINER, command=command, timeout=_EXEC_SECONDS)
+            return answer.stdout.strip() or answer.stderr.strip()
+
+        def control(question: str) -> str:
+            return execute("/bin/bash", "-c", f"echo {question} | nvidia-cuda-mps-control")
+
+        pipe = execute("/bin/bash", "-c", 'echo "$CUDA_MPS_PIPE_DIRECTORY"')
+        percentage = control("get_default_active_thread_percentage") if pipe else ""
+        memory = control("get_default_device_pinned_mem_limit") if pipe else ""
+        return Answers(self._log(client, deadline), pipe, percentage, memory)
+
+    def _log(self, client: Client, deadline: float) -> str:
+        while True:
+            text = self.cluster.logs(self.workload.namespace, client.name, container=CONTAINER, tail_lines=_LOG_LINES)
+            if PASSED in text or time.monotonic() >= deadline:
+                return text
+            time.sleep(_PAUSE_SECONDS)
+
+
+def _hopeless(clients: Sequence[Client], patience_over: bool) -> bool:
+    """Whether no client can change any more: all run, have failed, or stay refused."""
+    if not clients or any(client.state == PENDING for client in clients):
+        return False
+    if any(client.state == BLOCKED for client in clients):
+        return patience_over
+    return any(client.state == FAILED for client in clients)
+
+
+def prove_subjects(stage: Stage, snapshot: Snapshot, subjects: Sequence[Subject]) -> list[NodeProof]:
+    """The thorough form: several clients at once on each node, in waves where there are many nodes."""
+    return [proof for wave in _waves(subjects) for proof in _prove_wave(stage, snapshot, wave)]
+
+
+def _waves(subjects: Sequence[Subject]) -> Iterator[list[Subject]]:
+    wave: list[Subject] = []
+    for subject in subjects:
+        if wave and sum(one.clients for one in wave) + subject.clients > MOST_PODS:
+            yield wave
+            wave = []
+        wave.append(subject)
+    if wave:
+        yield wave
+
+
+def _prove_wave(stage: Stage, snapshot: Snapshot, subjects: Sequence[Subject]) -> list[NodeProof]:
+    deadline = time.monotonic() + stage.workload.timeout
+    orders = [subject for subject in subjects for _client in range(subject.clients)]
+    created = stage.cluster.each(lambda subject: stage.create_pod(client_pod(stage.workload, subject, stage.run)), orders)
+    subject_of = {name: subject.node for name, subject in zip(created, orders, strict=True) if isinstance(name, str)}
+    refused = {subject.node: result for result, subject in zip(created, orders, strict=True) if isinstance(result, ClusterError)}
+    found = stage.clients(lambda clients: sum(client.state == RUNNING for client in clients) >= len(subject_of), deadline) if subject_of else []
+    by_node: dict[str, list[Client]] = {subject.node: [] for subject in subjects}
+    for client in found:
+        if client.name in subject_of:
+            by_node[subject_of[client.name]].append(client)
+    proofs = [_prove_node(stage, snapshot, subject, by_node[subject.node], refused.get(subject.node), deadline) for subject in subjects]
+    stage.remove(f"{PROOF_LABEL}={stage.run}")
+    return proofs
+
+
+def _prove_node(stage: Stage, snapshot: Snapshot, subject: Subject, clients: Sequence[Client], refused: ClusterError | None, deadline: float) -> NodeProof:
+    findings: list[Finding] = [] if refused is None else [refusal(refused.message, f"node/{subject.node}")]
+    findings += [why_not_running(client, stage.workload.timeout) for client in clients if client.state != RUNNING]
+    judged, limits = _judge_clients(stage, [(client, subject.expected) for client in clients if client.state == RUNNING], deadline)
+    findings += judged
+    if not findings:
+        findings += _look_at_daemon(stage.cluster, snapshot, subject)
+    if not subject.together and not findings:
+        message = f"{subject.node} had room for {subject.clients} clients only, so two on one GPU could not be arranged"
+        findings.append(finding("proof-not-concurrent", "clients", message, subject=f"node/{subject.node}"))
+    running = sum(client.state == RUNNING for client in clients)
+    return NodeProof(subject.node, subject.expected.selection.config, subject.expected.resource, running, subject.together, tuple(findings), limits)
+
+
+def refusal(message: str, subject: str) -> Finding:
+    """Admission refused a client: the message of the API names the policy or quota."""
+    return finding("proof-refused", "clients", message, subject=subject)
+
+
+def _judge_clients(stage: Stage, clients: Sequence[tuple[Client, Expected]], deadline: float) -> tuple[list[Finding], dict[str, str]]:
+    """The findings about the running clients, and the answers of the last one."""
+    findings: list[Finding] = []
+    limits: dict[str, str] = {}
+    answers = stage.cluster.each(lambda item: stage.ask(item[0], deadline), clients)
+    for (client, expected), answer in zip(clients, answers, strict=True):
+        if isinstance(answer, ClusterError):
+            findings.append(
+                finding("proof-not-examined", "clients", f"{client.name} could not be looked into: {answer.message}", subject=f"node/{client.node}")
+            )
+            continue
+        findings += judge_client(client, answer, expected)
+        limits = {"thread_percentage": answer.percentage, "memory": answer.memory, "pipe_directory": answer.pipe_directory}
+    return findings, limits
+
+
+def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> tuple[Finding, ...]:
+    """While the clients run: compute modes and servers, as the daemon's own pod sees them."""
+    daemons = [pod for pod in snapshot.pods_of(subject.node, CONTROL_DAEMON) if not pod.terminating]
+    if not daemons:
+        message = f"no MPS control daemon pod runs on {subject.node}"
+        return (finding("proof-daemon-dead", "daemon", message, subject=f"node/{subject.node}"),)
+
+    def execute(command: str) -> str:
+        pod = daemons[-1]
+        answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", command), timeout=_EXEC_SECONDS)
+        return answer.stdout
+
+    try:
+        modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")
+        servers = execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control")
+    except ClusterError as error:
+        message = f"the MPS control daemon's pod on {subject.node} could not be looked into: {error.message}"
+        return (finding("proof-not-examined", "daemon", message, subject=f"node/{subject.node}"),)
+    return judge_daemon(subject.node, modes, servers)
+
+
+def prove_document(stage: Stage, nodes: Mapping[str, Expected], resource: str, replicas: int, wanted: int) -> list[NodeProof]:
+    """The document's form: its Deployment, its log, its two questions. C(wanted) of the replicas can run at the same time."""
+    deadline = time.monotonic() + stage.workload.timeout
+    try:
+        name = stage.create_deployment(document_deployment(stage.workload, resource, replicas, stage.run))
+    except ClusterError as error:
+        return [NodeProof("", None, resource, 0, False, (refusal(error.message, stage.workload.namespace),))]
+    clients = stage.clients(lambda found: sum(client.state == RUNNING for client in found) >= wanted, deadline)
+    running = [client for client in clients if client.state == RUNNING]
+    proofs = []
+    for node in sorted({client.node for client in running}):
+        mine = [client for client in running if client.node == node]
+        expected = nodes.get(node)
+        findings, limits = _judge_clients(stage, [(client, expected) for client in mine if expected], deadline)
+        if expected is None:
+            findings.append(
+                finding("proof-without-node", "clients", f"the scheduler chose {node}, which is no GPU node of the operator", subject=f"node/{node}")
+            )
+        config = expected.selection.config if expected else None
+        proofs.append(NodeProof(node, config, resource, len(mine), len(mine) > 1, tuple(findings), limits))
+    if len(running) < wanted:
+        proofs.append(_missing_clients(stage, name, resource, clients, wanted - len(running)))
+    return proofs
+
+
+def _missing_clients(stage: Stage, deployment: str, resource: str, clients: Sequence[Client], missing: int) -> NodeProof:
+    stuck = [client for client in clients if client.state != RUNNING]
+    findings = [why_not_running(client, stage.workload.timeout) for client in stuck[:missing]]
+    if not stuck:
+        words = stage.why_no_pods(deployment)
+        subject = f"deployment/{stage.workload.namespace}/{deployment}"
+        late = finding("proof-timeout", "clients", f"{missing} clients were not created after {stage.workload.timeout} s", subject=subject)
+        findings = [refusal(words, subject) if words else late]
+    return NodeProof("", None, resource, 0, False, tuple(findings))
+
+
+@contextlib.contextmanager
+def staged(cluster: Cluster, workload: Workload) -> Iterator[tuple[Stage, tuple[str, ...]]]:
+    """A stage from which the leftovers of killed runs have been removed; yields it with their names."""
+    with Stage(cluster, workload) as stage:
+        leftovers = stage.leftovers()
+        if leftovers:
+            stage.remove(PROOF_LABEL)
+        yield stage, leftovers
