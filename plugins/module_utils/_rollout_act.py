@@ -56,6 +56,7 @@ class Hands:
 
     def carry_out(self, action: Action) -> None:
         """Carry out one action. Raises ClusterError; the state machine then decides again from what is there."""
+        annotations: Object
         if isinstance(action, Begin):
             labels = {CONFIG_LABEL: action.mark.label}
             self._patch(action.node, {"labels": labels, "annotations": {ROLLOUT_ANNOTATION: write_annotation(action.mark)}}, label=action.label_before)

@@ -65,21 +65,24 @@ def outdated_agents(snapshot: Snapshot, node: str) -> tuple[str, ...]:
     )
 
 
-def nodes_to_change(plan: Plan, snapshot: Snapshot) -> tuple[NodePlan, ...]:
+def nodes_to_change(plan: Plan, context: Context) -> tuple[NodePlan, ...]:
     """The nodes of the plan that a rollout works on: something changes, or an earlier run has left them half done.
 
     A node that is not ready is left out: nothing could be restarted or seen there.
     """
-    return tuple(one for one in plan.nodes if (node := snapshot.node(one.node)) and node.ready and _needs_work(one, node, snapshot))
+    ready = ((one, context.snapshot.node(one.node)) for one in plan.nodes)
+    return tuple(one for one, node in ready if node is not None and node.ready and _needs_work(one, node, context))
 
 
-def _needs_work(one: NodePlan, node: Node, snapshot: Snapshot) -> bool:
-    return one.changed or read_mark(node.annotations) is not None or bool(outdated_agents(snapshot, node.name))
+def _needs_work(one: NodePlan, node: Node, context: Context) -> bool:
+    if _taken_back(node.name, context) and not _half_done(node.name, context):
+        return False  # this rollout has tried it; it is not tried twice
+    return one.changed or read_mark(node.annotations) is not None or bool(_restarts(one, node, context))
 
 
 def forward_state(plan: Plan, context: Context, *, resumed_until: float = 0.0, skip_canary: bool = False) -> RolloutState:
     """The way forward: every node that needs it, in batches."""
-    nodes = [one for one in nodes_to_change(plan, context.snapshot) if not _taken_back(one.node, context)]
+    nodes = nodes_to_change(plan, context)
     runs = {one.node: _forward_run(one, context) for one in nodes}
     names = order_nodes(runs, {one.node: one.group for one in nodes}, context.pacing.order)
     half_done = [name for name in names if _half_done(name, context)]
@@ -97,7 +100,7 @@ def _half_done(name: str, context: Context) -> bool:
 
 
 def _taken_back(name: str, context: Context) -> bool:
-    """Whether this rollout has taken the node back already: it is not tried twice."""
+    """Whether this rollout has taken the node back already."""
     applied = read_applied(_annotations(context, name))
     return applied is not None and applied.returned and applied.rollout == context.record.id
 
@@ -130,11 +133,18 @@ def _forward_run(one: NodePlan, context: Context) -> NodeRun:
 
 def _restarts(one: NodePlan, node: Node, context: Context) -> tuple[str, ...]:
     """The agents to restart: those of the plan, those with an old template, and all where another change is half done."""
-    mark = read_mark(node.annotations)
-    if mark is not None and mark.touched:
+    mark, applied = read_mark(node.annotations), read_applied(node.annotations)
+    done = applied is not None and applied.rollout == context.record.id
+    if (mark is not None and mark.touched) or (not done and _content_differs(one, node, context)):
         return AGENTS
     wanted = {step for step in one.steps if step != STEP_LABEL} | set(outdated_agents(context.snapshot, node.name))
     return tuple(agent for agent in AGENTS if agent in wanted)
+
+
+def _content_differs(one: NodePlan, node: Node, context: Context) -> bool:
+    """Whether the node's agents run another text than the wanted one, by what the rollout knows of the time before it."""
+    former = former_of(node, context.formers, context.record)
+    return former.content != one.content_wanted or (former.config is None) != (one.wanted.config is None)
 
 
 def _marked_labels(node: Node) -> tuple[str | None, ...]:

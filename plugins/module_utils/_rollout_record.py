@@ -29,7 +29,7 @@ class Record:
     changes, with the hash of its former text, None for a key that it adds; the texts themselves are kept on the map.
     C(former_update_strategy) is None as long as the policy's update strategy was left alone, else what stood there (""
     for nothing) and has to be put back. C(ended) is the outcome, None while the rollout is under way. C(scope) and
-    C(batch), the nodes of the batch that failed, are meaningful on the way back only.
+    C(batch), the nodes of the batch that failed, are meaningful on the way back only, as are C(reasons), why by node.
     """
 
     id: str
@@ -43,6 +43,7 @@ class Record:
     batch: tuple[str, ...] = ()
     former_hashes: Mapping[str, str | None] = field(default_factory=dict)
     pause_until: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
     former_update_strategy: str | None = None
     ended: str | None = None
 
@@ -67,7 +68,7 @@ def read_record(lease: Object | None) -> Record | None:
     if not isinstance(data, dict) or not isinstance(data.get("id"), str):
         return None
     texts = {name: str(data.get(name) or "") for name in ("id", "started", "config_map", "policy", "former_config_name", "former_config_default")}
-    batch, hashes = data.get("batch"), data.get("former_hashes")
+    batch, hashes, reasons = data.get("batch"), data.get("former_hashes"), data.get("reasons")
     former_strategy, ended = data.get("former_update_strategy"), data.get("ended")
     return Record(
         **texts,
@@ -75,6 +76,7 @@ def read_record(lease: Object | None) -> Record | None:
         scope=SCOPE_WHOLE if data.get("scope") == SCOPE_WHOLE else SCOPE_NODE,
         batch=tuple(str(name) for name in batch) if isinstance(batch, list) else (),
         former_hashes={str(key): value if isinstance(value, str) else None for key, value in (hashes if isinstance(hashes, dict) else {}).items()},
+        reasons={str(key): str(value) for key, value in (reasons if isinstance(reasons, dict) else {}).items()},
         pause_until=str(data.get("pause_until") or ""),
         former_update_strategy=former_strategy if isinstance(former_strategy, str) else None,
         ended=ended if isinstance(ended, str) else None,

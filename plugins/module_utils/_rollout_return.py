@@ -127,12 +127,17 @@ def relabelled_target(target: Target, label: str | None, default: str) -> Target
     return replace(target, label=label, config=label or default or None, source=source)
 
 
-def plan_way_back(plan: Plan, formers: FormerConfigs, version: PluginVersion | None) -> WayBack:
-    """Decide how nodes could go back from this plan, before anything is written."""
+def plan_way_back(
+    plan: Plan, labels_before: Iterable[str | None], formers: FormerConfigs, current: Mapping[str, str], version: PluginVersion | None
+) -> WayBack:
+    """Decide how nodes could go back from this plan, before anything is written.
+
+    C(labels_before) are the labels that nodes had before the rollout, C(current) are the map's texts now.
+    """
     if plan.policy is not None and formers.config_name and plan.policy.name_after != formers.config_name:
         return _whole(f"the policy's ConfigMap changes from {formers.config_name} to {plan.policy.name_after}")
     default_after = plan.policy.default_after if plan.policy else ""
-    return way_back([node.label_now for node in plan.nodes], formers, _texts_after(plan.config_map, formers), default_after, version)
+    return way_back(labels_before, formers, _texts_after(plan.config_map, current), default_after, version)
 
 
 def way_back(
@@ -165,9 +170,9 @@ def _whole(reason: str) -> WayBack:
     return WayBack(SCOPE_WHOLE, reason, {}, {})
 
 
-def _texts_after(config_map: ConfigMapPlan, formers: FormerConfigs) -> dict[str, str]:
+def _texts_after(config_map: ConfigMapPlan, current: Mapping[str, str]) -> dict[str, str]:
     """The map while the rollout runs: keys to be removed are still there, since nodes may need them."""
-    texts = dict(formers.texts)
+    texts = dict(current)
     texts.update({change.key: change.after for change in config_map.keys if change.after is not None})
     return texts
 
@@ -202,8 +207,3 @@ def with_preserved(config_map: ConfigMapPlan, preserved: Mapping[str, str]) -> C
     kept = tuple(change for change in config_map.keys if change.action != "remove")
     added = tuple(KeyChange(key, "add", None, text) for key, text in sorted(preserved.items()))
     return replace(config_map, keys=kept + added)
-
-
-def unused_keys(data: Iterable[str], managed: Iterable[str], wanted: Iterable[str], referred: Iterable[str]) -> tuple[str, ...]:
-    """Keys that this collection wrote and that neither the declaration nor any node or default refers to any more."""
-    return tuple(sorted(set(managed) & set(data) - set(wanted) - set(referred)))
