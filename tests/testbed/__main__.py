@@ -10,7 +10,7 @@ import sys
 import time
 
 from tests.testbed import processes
-from tests.testbed.bed import BedError, TestBed
+from tests.testbed.bed import BedError, TestBed, take_down
 from tests.testbed.build import BuildError
 from tests.testbed.chart import ChartError
 from tests.testbed.layout import Layout, LayoutError
@@ -49,12 +49,7 @@ def up(options: argparse.Namespace) -> int:
 
 def down(options: argparse.Namespace) -> int:
     """End the bed's processes and remove its directory."""
-    layout = Layout.of(options.name)
-    bed = TestBed.find(options.name)
-    if bed is not None:
-        bed.stop()
-    else:
-        processes.stop(layout.directory)
+    take_down(Layout.of(options.name))
     print(f"test bed {options.name} is down")
     return 0
 

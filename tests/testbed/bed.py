@@ -34,6 +34,7 @@ from tests.testbed.reset import reset, settled
 
 START_SECONDS = 90.0
 POLL_SECONDS = 0.1
+KUBECTL_SECONDS = 120.0
 
 
 class BedError(Exception):
@@ -73,17 +74,11 @@ class TestBed:
     ) -> TestBed:
         """Start the bed `name`, or start again what is missing of it. Raises BedError and the errors of its parts."""
         bed = cls(Layout.of(name), Settings(nodes, plugin_version, operator, instant, agents), build())
-        with bed._locked():
+        read_node_set(nodes)  # an unknown set is refused before anything is there
+        with _locked(bed.directory):
             bed._remember_settings()
             bed._start_processes()
         return bed
-
-    @classmethod
-    def find(cls, name: str = "default") -> TestBed | None:
-        """Return the bed `name` as it was started, or None if there is none; start nothing."""
-        layout = Layout.of(name)
-        path = layout.directory / "settings.json"
-        return cls(layout, Settings(**json.loads(path.read_text())), build()) if path.exists() else None
 
     @property
     def name(self) -> str:
@@ -118,7 +113,7 @@ class TestBed:
         """Run kubectl as the administrator and return what it prints. Raises BedError with what it complains about."""
         beside = Path(sys.executable).parent / "kubectl"
         command = [str(beside) if beside.exists() else "kubectl", f"--kubeconfig={self.kubeconfig}", *arguments]
-        answer = subprocess.run(command, input=input, capture_output=True, text=True, check=False)
+        answer = subprocess.run(command, input=input, capture_output=True, text=True, check=False, timeout=KUBECTL_SECONDS)
         if answer.returncode != 0:
             raise BedError(f"kubectl {' '.join(arguments)}: {answer.stderr.strip()}")
         return answer.stdout
@@ -164,32 +159,14 @@ class TestBed:
 
     def stop(self) -> None:
         """End every process of the bed and remove its directory."""
-        with self._locked():
-            processes.stop(self.directory)
-            shutil.rmtree(self.directory)
+        take_down(self.layout)
 
     # Starting
-
-    @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
-        """Keep two launchers apart; the directory itself is the lock, so that no lock file is left behind."""
-        while True:
-            self.directory.mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(self.directory, os.O_RDONLY)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            if self.directory.exists() and os.stat(self.directory).st_ino == os.fstat(descriptor).st_ino:
-                break
-            os.close(descriptor)  # somebody stopped the bed while we waited: this is no longer its directory
-        try:
-            yield
-        finally:
-            os.close(descriptor)
 
     def _remember_settings(self) -> None:
         path = self.directory / "settings.json"
         wanted = asdict(self.settings)
         if not path.exists():
-            read_node_set(self.settings.nodes)  # an unknown set is refused before anything starts
             write_json(path, wanted)
         former = json.loads(path.read_text())
         if former != wanted:
@@ -281,3 +258,29 @@ class TestBed:
 
 def _is_ready(node: Mapping[str, Any]) -> bool:
     return any(c["type"] == "Ready" and c["status"] == "True" for c in node["status"].get("conditions", []))
+
+
+def take_down(layout: Layout) -> None:
+    """End every process of the bed and remove its directory, in whatever state they are."""
+    if not layout.directory.exists():
+        processes.stop(layout.directory)
+        return
+    with _locked(layout.directory):
+        processes.stop(layout.directory)
+        shutil.rmtree(layout.directory)
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Keep two launchers apart; the bed's directory itself is the lock, so that no lock file is left behind."""
+    while True:
+        directory.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(directory, os.O_RDONLY)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        if directory.exists() and os.stat(directory).st_ino == os.fstat(descriptor).st_ino:
+            break
+        os.close(descriptor)  # somebody stopped the bed while we waited: this is no longer its directory
+    try:
+        yield
+    finally:
+        os.close(descriptor)

@@ -37,6 +37,9 @@ def start(name: str, command: Sequence[str], directory: Path, environment: Mappi
             start_new_session=True,
             cwd="/",
         )
+    # The kernel closes our end of the pipe before it lays out the new environment: wait until the mark can be read.
+    while process.poll() is None and name not in running(directory):
+        time.sleep(0.01)
     return process.pid
 
 
