@@ -44,6 +44,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONTRO
 _EXEC_SECONDS = 20.0
 _LOG_LINES = 40
 _PAUSE_SECONDS = 1.0
+_SERVER_ATTEMPTS = 8
 # A client that the scheduler or the registry refuses may be accepted a moment later; after this it counts as refused.
 _BLOCKED_SECONDS = 45.0
 _REMOVE_SECONDS = 60.0
@@ -236,12 +237,14 @@ def _prove_node(stage: Stage, snapshot: Snapshot, subject: Subject, clients: Seq
     findings += [why_not_running(client, stage.workload.timeout) for client in clients if client.state != RUNNING]
     judged, limits = _judge_clients(stage, [(client, subject.expected) for client in clients if client.state == RUNNING], deadline)
     findings += judged
+    running = sum(client.state == RUNNING for client in clients)
+    if not findings and running < subject.clients:
+        findings.append(finding("proof-timeout", "clients", f"{running} of {subject.clients} clients ran on {subject.node}", subject=f"node/{subject.node}"))
     if not findings:
         findings += _look_at_daemon(stage.cluster, snapshot, subject)
     if not subject.together and not findings:
         message = f"{subject.node} had room for {subject.clients} clients only, so two on one GPU could not be arranged"
         findings.append(finding("proof-not-concurrent", "clients", message, subject=f"node/{subject.node}"))
-    running = sum(client.state == RUNNING for client in clients)
     return NodeProof(subject.node, subject.expected.selection.config, subject.expected.resource, running, subject.together, tuple(findings), limits)
 
 
@@ -280,11 +283,21 @@ def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> t
 
     try:
         modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")
-        servers = execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control")
+        servers = _servers(lambda: execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control"))
     except ClusterError as error:
         message = f"the MPS control daemon's pod on {subject.node} could not be looked into: {error.message}"
         return (finding("proof-not-examined", "daemon", message, subject=f"node/{subject.node}"),)
     return judge_daemon(subject.node, modes, servers)
+
+
+def _servers(ask: Callable[[], str]) -> str:
+    """The daemon's servers; a server that is just starting is given a few seconds."""
+    for _attempt in range(_SERVER_ATTEMPTS):
+        servers = ask()
+        if servers.strip():
+            return servers
+        time.sleep(_PAUSE_SECONDS)
+    return ""
 
 
 def prove_document(stage: Stage, nodes: Mapping[str, Expected], resource: str, replicas: int, wanted: int) -> list[NodeProof]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node, Snapshot
@@ -40,7 +40,7 @@ class Workload:
     image: str = IMAGE
     pull_secrets: tuple[str, ...] = ()
     tolerations: tuple[Mapping[str, t.Any], ...] = TOLERATIONS
-    node_selector: Mapping[str, str] = NODE_SELECTOR  # type: ignore[assignment]
+    node_selector: Mapping[str, str] = field(default_factory=lambda: dict(NODE_SELECTOR))
     run_as_user: int = 1000
     timeout: int = 300
 
