@@ -544,7 +544,11 @@ def _error_of(method: str, path: str, answer: _Answer | None, problem: str) -> C
 
 
 def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
-    """kubernetes.core's authenticated client; its discovery cache is kept on disk, so a warm start sends no request."""
+    """kubernetes.core's authenticated client; its discovery cache is kept on disk, so a warm start sends no request.
+
+    A cold start asks for the server's versions first, outside of our own retries: a server that is busy or half up then
+    gets the same patience as later. An address where nobody listens is reported at once: it is most often a wrong one.
+    """
     try:
         import kubernetes  # noqa: F401
     except ImportError as error:
@@ -556,11 +560,40 @@ def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s.client import get_api_client
 
     options = {name: parameters[name] for name in AUTH_ARG_SPEC if parameters.get(name) is not None}
-    try:
-        return get_api_client(**options).client.client
-    except Exception as error:  # the loaders raise many classes: configuration, YAML, TLS and exec plugin errors
-        raise ClusterError(
-            f"no connection to the cluster: {error}",
-            code="cluster-unreachable",
-            remedy="Check kubeconfig, context and host, and that the API server answers: kubectl get --raw /readyz",
-        ) from error
+    deadline = time.monotonic() + RETRY_SECONDS
+    attempt = 0
+    while True:
+        try:
+            return get_api_client(**options).client.client
+        except Exception as error:  # the loaders raise many classes: configuration, YAML, TLS and exec plugin errors
+            outcome = _outcome_of(error)
+            attempt += 1
+            pause = pause_before(attempt, outcome, random.random()) if outcome else 0.0
+            if outcome is None or not may_retry(outcome, idempotent=True, guarded=False) or time.monotonic() + pause > deadline:
+                raise _connection_error(error) from error
+            time.sleep(pause)
+
+
+def _outcome_of(error: Exception) -> Outcome | None:
+    """What a failed first contact says about trying again; None when trying again cannot help."""
+    import urllib3
+
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status:
+        return Outcome(status, retry_after=retry_after_seconds(getattr(error, "headers", None) or {}))
+    broken_off = isinstance(error, urllib3.exceptions.ProtocolError | urllib3.exceptions.ReadTimeoutError)
+    return Outcome(None) if broken_off else None
+
+
+def _connection_error(error: Exception) -> ClusterError:
+    """The error for a first contact that failed, in one line: the libraries' own texts carry headers and tracebacks."""
+    status = getattr(error, "status", None)
+    if isinstance(status, int) and status:
+        body = getattr(error, "body", None) or b""
+        content = body if isinstance(body, bytes) else str(body).encode()
+        return _error_of("GET", "/version", _Answer(status, {}, content), "")
+    return ClusterError(
+        f"no connection to the cluster: {' '.join(str(error).split())}",
+        code="cluster-unreachable",
+        remedy="Check kubeconfig, context and host, and that the API server answers: kubectl get --raw /readyz",
+    )
