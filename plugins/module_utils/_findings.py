@@ -83,12 +83,12 @@ def split_accepted(findings: Iterable[Finding], accept: Collection[str]) -> tupl
     """Findings that stand, and those the user accepted by code.
 
     An accepted error comes back as a warning that says so, an accepted warning as information.
-    A code whose entry is not acceptable stays standing whatever the user wrote.
+    An error whose entry is not acceptable stays standing whatever the user wrote.
     """
     standing: list[Finding] = []
     accepted: list[Finding] = []
     for found in findings:
-        if found.code in accept and CATALOGUE[found.code].acceptable:
+        if found.code in accept and not is_final(found):
             softer: Severity = "warning" if found.severity == "error" else "info"
             accepted.append(replace(found, severity=softer, message=f"{found.message} (accepted by name)"))
         else:
@@ -110,7 +110,7 @@ def check_accept(accept: Iterable[str], path: str = "accept") -> tuple[Finding, 
             suggestion = closest(code, CATALOGUE)
             hint = f"; did you mean '{suggestion}'?" if suggestion else ""
             findings.append(finding("accept-unknown-code", where, f"'{code}' is not the code of any finding{hint}"))
-        elif not CATALOGUE[code].acceptable:
+        elif is_final(finding(code, where)):
             findings.append(finding("accept-impossible", where, f"the finding '{code}' cannot be accepted: {CATALOGUE[code].remedy}"))
     return tuple(findings)
 
