@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         changed, done, number, progress = False, 0, 0, []
         while True:
             part = {"seconds": SLICE_SECONDS, "holder": holder, "number": number}
-            self._task.args = {**arguments, "slice": part, "batches": wanted - done}
+            self._task.args = {**arguments, "slice": part, "batches": max(0, wanted - done)}
             try:
                 found = self._one_slice(task_vars)
             finally:

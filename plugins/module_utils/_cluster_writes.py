@@ -29,7 +29,8 @@ def apply_config_map(cluster: Cluster, plan: ConfigMapPlan, found: ConfigMap | N
     collection = f"/api/v1/namespaces/{plan.namespace}/configmaps"
     patch = config_map_patch(plan, found, former=former)
     if found is None:
-        body = {"apiVersion": "v1", "kind": "ConfigMap", **patch, "metadata": {"name": plan.name, **patch["metadata"]}}
+        annotations = {key: value for key, value in patch["metadata"]["annotations"].items() if value is not None}
+        body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": plan.name, "annotations": annotations}, "data": patch["data"]}
         return cluster.create(collection, body)
     return cluster.patch_seen(
         f"{collection}/{plan.name}",

@@ -40,12 +40,14 @@ def canary_nodes(canary: Sequence[str], nodes: Sequence[str]) -> tuple[str, ...]
 
 
 def order_nodes(nodes: Iterable[str], groups: Mapping[str, str | None], order: Sequence[str]) -> tuple[str, ...]:
-    """The nodes by the wanted order of their groups; groups that are not named come last, names sort within a group."""
+    """The nodes by the wanted order of their groups; then the other groups, then nodes without one; names sort within a group."""
     places = {group: place for place, group in enumerate(order)}
 
     def place(node: str) -> tuple[int, str, str]:
         group = groups.get(node)
-        return (places.get(group, len(places)) if group else len(places), group or "", node)
+        if group is None:
+            return (len(places) + 1, "", node)
+        return (places.get(group, len(places)), group, node)
 
     return tuple(sorted(nodes, key=place))
 

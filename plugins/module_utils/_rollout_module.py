@@ -123,7 +123,7 @@ def _roll_out(conductor: Conductor, snapshot: Snapshot, record: Record | None, f
     draft = conductor.new_record(snapshot, plan, record)
     context = conductor.context(snapshot, plan, draft)
     state = forward_state(plan, context)
-    found = settle((*findings, *plan.findings, *rollout_findings(plan, context, state, conductor.wish)), conductor.wish.accept)
+    found = settle((*findings, *_of_the_plan(plan, snapshot), *rollout_findings(plan, context, state, conductor.wish)), conductor.wish.accept)
     batches = batches_data(state, plan, conductor.wish.pacing.rules.pause)
     result = {"plan": plan_data(plan), "batches": batches, "diff": rollout_diff(plan, batches)}
     if refusal(found):
@@ -173,6 +173,12 @@ def rollout_findings(plan: Plan, context: Context, state: RolloutState, wish: Wi
         if group not in plan.groups:
             found.append(finding("rollout-option", "order", f"order names the group '{group}', which is not declared"))
     return tuple(found)
+
+
+def _of_the_plan(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
+    """The plan's findings without the one that the rollout's own way with the operator makes untrue."""
+    held = snapshot.policy is not None and can_hold(snapshot.policy)
+    return tuple(one for one in plan.findings if not (held and one.code == "operator-rolls-everything"))
 
 
 def _refused(findings: tuple[Finding, ...]) -> Result:

@@ -49,6 +49,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Config
 IN_PROGRESS = "in_progress"
 # New nodes that joined meanwhile are rolled out as well, but a cluster that grows all the time must not keep a run for ever.
 ROUNDS = 3
+SHOW_SECONDS = 5.0
 WATCH_LIMIT_SECONDS = 24 * 3600.0
 
 
@@ -348,7 +349,7 @@ class Conductor:
         """Step through the state until it ends, the slice is over, or the wanted number of batches is through."""
         live = Live(self.cluster, namespace, min(self._until, time.monotonic() + WATCH_LIMIT_SECONDS))
         hands = Hands(self.cluster, live, self.clock)
-        shown = ""
+        shown = time.monotonic()
         while state.outcome is None:
             before = state.current
             state, actions = step(state, self._world(state, live, hands), self.clock())
@@ -383,12 +384,12 @@ class Conductor:
             if isinstance(result, ClusterError) and result.status in (401, 403):
                 raise result
 
-    def _show(self, state: RolloutState, shown: str) -> str:
-        """Note progress when the links at which nodes wait have changed."""
-        links = ",".join(sorted({f"{state.current}:{state.runs[name].link}" for name in state.batch if state.runs[name].link}))
-        if links and links != shown:
-            self.report.progress += progress_lines(state, self.clock())
-        return links
+    def _show(self, state: RolloutState, shown: float) -> float:
+        """Note every few seconds at which links nodes wait; returns when that was done last."""
+        if time.monotonic() - shown < SHOW_SECONDS:
+            return shown
+        self.report.progress += progress_lines(state, self.clock())
+        return time.monotonic()
 
 
 def _verified_in(record: Record, annotations: t.Mapping[str, str]) -> bool:
