@@ -1,0 +1,362 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The agents on a running bed, with the real operator, controllers and scheduler: what real nodes would show."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator, Mapping
+
+import pytest
+
+from tests.testbed.bed import BedError, TestBed
+
+NAMESPACE = "gpu-operator"
+CONFIG_LABEL = "nvidia.com/device-plugin.config"
+FAULT = "testbed.gpuops.example/fault"
+APPS = {
+    "discovery": "gpu-feature-discovery",
+    "plugin": "nvidia-device-plugin-daemonset",
+    "daemon": "nvidia-device-plugin-mps-control-daemon",
+}
+VECTOR_ADD = {
+    "image": "nvcr.io/nvidia/k8s/cuda-sample:vectoradd-cuda11.7.1-ubuntu20.04",
+    "command": ["/bin/bash", "-c", "--"],
+    "args": ["while true; do /cuda-samples/vectorAdd; done"],
+}
+COUNTS = {"gpu-t4-1": 2, "gpu-v100-1": 1, "gpu-a100-1": 4, "gpu-h100-1": 8}  # the nodes these tests change, and their GPUs
+THREADS = "echo get_default_active_thread_percentage | nvidia-cuda-mps-control"
+MEMORY = "echo get_default_device_pinned_mem_limit | nvidia-cuda-mps-control"
+
+
+def sharing(replicas: int, *, rename: bool = False) -> str:
+    spec = {"renameByDefault": rename, "resources": [{"name": "nvidia.com/gpu", "replicas": replicas}]}
+    return json.dumps({"version": "v1", "sharing": {"mps": spec}})
+
+
+CONFIGS = {
+    "none": "version: v1\n",
+    "two": sharing(2),
+    "four": sharing(4),
+    "four-renamed": sharing(4, rename=True),
+    "one": sharing(1),
+    "seventeen": sharing(17),
+}
+
+
+class Lab:
+    """The bed, in the words of these tests."""
+
+    def __init__(self, bed: TestBed) -> None:
+        self.bed = bed
+
+    def node(self, name: str) -> Mapping[str, object]:
+        return self.bed.api.get(f"/api/v1/nodes/{name}")
+
+    def labels(self, node: str) -> dict[str, str]:
+        labels = self.node(node)["metadata"]["labels"]
+        return {key.removeprefix("nvidia.com/"): value for key, value in labels.items()}
+
+    def resources(self, node: str, kind: str = "allocatable") -> dict[str, int]:
+        return {key: int(value) for key, value in self.node(node)["status"][kind].items() if key.startswith("nvidia.com/")}
+
+    def pod(self, app: str, node: str) -> Mapping[str, object] | None:
+        found = self.bed.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods", labelSelector=f"app={APPS[app]}", fieldSelector=f"spec.nodeName={node}")
+        alive = [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
+        return alive[0] if alive else None
+
+    def containers(self, app: str, node: str) -> dict[str, Mapping[str, object]]:
+        status = (self.pod(app, node) or {}).get("status") or {}
+        every = (status.get("initContainerStatuses") or []) + (status.get("containerStatuses") or [])
+        return {item["name"]: item for item in every}
+
+    def logs(self, app: str, node: str, container: str, *options: str) -> str:
+        name = self.pod(app, node)["metadata"]["name"]
+        return self.bed.kubectl("logs", "-n", NAMESPACE, name, "-c", container, *options)
+
+    def label(self, node: str, config: str | None) -> None:
+        self.bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {CONFIG_LABEL: config}}})
+
+    def fault(self, node: str, fault: str | None) -> None:
+        self.bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {FAULT: fault}}})
+
+    def restart(self, app: str, node: str) -> None:
+        uid = self.pod(app, node)["metadata"]["uid"]
+        self.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{self.pod(app, node)['metadata']['name']}")
+        self.wait(f"a new {app} pod on {node}", lambda: self.ready(app, node) and self.pod(app, node)["metadata"]["uid"] != uid)
+
+    def ready(self, app: str, node: str) -> bool:
+        conditions = ((self.pod(app, node) or {}).get("status") or {}).get("conditions") or []
+        return any(item["type"] == "Ready" and item["status"] == "True" for item in conditions)
+
+    def configs(self, texts: Mapping[str, str]) -> None:
+        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/mps-configs"
+        self.bed.api.patch(path, {"data": dict(texts)})
+
+    def wait(self, what: str, condition: Callable[[], object], seconds: float = 40.0) -> None:
+        self.bed.wait_for(what, condition, seconds)
+
+    def wait_for_resources(self, node: str, wanted: Mapping[str, int]) -> None:
+        try:
+            self.wait(f"{wanted} on {node}", lambda: self.resources(node) == wanted)
+        except BedError as error:
+            raise AssertionError(f"{error}; it has {self.resources(node)}") from None
+
+    def crash_loops(self, app: str, node: str, container: str) -> bool:
+        state = self.containers(app, node).get(container) or {}
+        waiting = (state.get("state") or {}).get("waiting") or {}
+        return waiting.get("reason") == "CrashLoopBackOff" and state["restartCount"] >= 1
+
+    def create_client(self, name: str, node: str, container: Mapping[str, object], limits: Mapping[str, int], **spec: object) -> None:
+        resources = {"limits": {key: str(value) for key, value in limits.items()}}
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": name},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": node},
+                "tolerations": [{"key": "nvidia.com/gpu", "operator": "Exists"}],
+                "containers": [{"name": "cuda", "resources": resources, **container}],
+                **spec,
+            },
+        }
+        self.bed.api.post("/api/v1/namespaces/default/pods", body)
+
+    def client(self, name: str) -> Mapping[str, object]:
+        return self.bed.api.get(f"/api/v1/namespaces/default/pods/{name}")
+
+    def client_logs(self, name: str) -> str:
+        return self.bed.kubectl("logs", name)
+
+    def run_in(self, name: str, command: str) -> str:
+        return self.bed.kubectl("exec", name, "--", "bash", "-c", command).strip()
+
+    def settle(self) -> None:
+        """Every node back to the default config `none`, clients gone."""
+        for pod in self.bed.api.list("/api/v1/namespaces/default/pods"):
+            self.bed.api.delete(f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}")
+        for node in COUNTS:
+            self.fault(node, None)
+            self.label(node, None)
+        self.configs(CONFIGS)
+        for node in COUNTS:
+            self.wait(f"{node} settled", lambda node=node: self._is_settled(node))
+
+    def _is_settled(self, node: str) -> bool:
+        ready = self.ready("plugin", node) and self.ready("discovery", node) and self.pod("daemon", node) is None
+        plain = self.labels(node).get("gpu.sharing-strategy") == "none"
+        return ready and plain and self.resources(node).get("nvidia.com/gpu") == COUNTS[node]
+
+
+@pytest.fixture(scope="module")
+def running_lab() -> Iterator[Lab]:
+    bed = TestBed.start("agents-live")
+    try:
+        bed.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
+        bed.api.post(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "mps-configs"}, "data": CONFIGS})
+        bed.install_operator_objects({"devicePlugin": {"config": {"name": "mps-configs", "default": "none"}}})
+        lab = Lab(bed)
+        lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 2})
+        yield lab
+    finally:
+        bed.stop()
+
+
+@pytest.fixture
+def lab(running_lab: Lab) -> Iterator[Lab]:
+    yield running_lab
+    running_lab.settle()
+
+
+def test_mps_reaches_a_labelled_node_through_its_label_alone(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "four")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 8})
+    wanted = {"gpu.product": "Tesla-T4-SHARED", "gpu.replicas": "4", "gpu.sharing-strategy": "mps", "mps.capable": "true"}
+    assert lab.labels("gpu-t4-1") == lab.labels("gpu-t4-1") | wanted
+    assert lab.ready("daemon", "gpu-t4-1")
+    managers = {item["manager"] for item in lab.node("gpu-t4-1")["metadata"]["managedFields"]}
+    assert {"nfd-master", "kubelet"} <= managers
+    assert lab.resources("gpu-t4-2") == {"nvidia.com/gpu": 4}
+
+
+def test_replicas_of_one_crash_loop_with_the_parsers_reason(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "one")
+    for app, container in (("plugin", "nvidia-device-plugin"), ("discovery", "gpu-feature-discovery")):
+        lab.wait(f"crash loop of {app}", lambda app=app, container=container: lab.crash_loops(app, "gpu-t4-1", container))
+        assert "number of replicas must be >= 2" in lab.logs(app, "gpu-t4-1", container, "--previous")
+        assert not lab.ready(app, "gpu-t4-1")
+    assert lab.resources("gpu-t4-1") == {"nvidia.com/gpu": 0}
+    lab.wait("the labels gone", lambda: "gpu.product" not in lab.labels("gpu-t4-1"))
+
+
+def test_a_label_naming_no_key_crash_loops_the_sidecar_and_then_a_new_pods_init_container(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "nope")
+    lab.wait("crash loop of the sidecar", lambda: lab.crash_loops("plugin", "gpu-t4-1", "config-manager"))
+    assert "specified config nope does not exist" in lab.logs("plugin", "gpu-t4-1", "config-manager", "--previous")
+    assert lab.resources("gpu-t4-1") == {"nvidia.com/gpu": 2}, "the plugin itself goes on with the old config"
+    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod('plugin', 'gpu-t4-1')['metadata']['name']}")
+    lab.wait("crash loop of the init container", lambda: lab.crash_loops("plugin", "gpu-t4-1", "config-manager-init"))
+
+
+def test_seventeen_replicas_on_a_v100_are_refused_by_the_daemon_alone(lab: Lab) -> None:
+    lab.label("gpu-v100-1", "seventeen")
+    lab.wait("crash loop of the daemon", lambda: lab.crash_loops("daemon", "gpu-v100-1", "mps-control-daemon-ctr"))
+    log = lab.logs("daemon", "gpu-v100-1", "mps-control-daemon-ctr", "--previous")
+    assert "invalid device maximum allowed replicas exceeded: 17 > 16" in log
+    assert lab.labels("gpu-v100-1") == lab.labels("gpu-v100-1") | {"gpu.replicas": "17", "mps.capable": "true"}
+    assert lab.resources("gpu-v100-1") == {"nvidia.com/gpu": 0}
+    assert lab.ready("plugin", "gpu-v100-1"), "the plugin runs and retries"
+    assert "Retrying in 30s" in lab.logs("plugin", "gpu-v100-1", "nvidia-device-plugin")
+
+
+def test_an_edited_config_is_not_applied_before_a_restart(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    lab.configs({"two": sharing(3)})
+    with pytest.raises(BedError):
+        lab.wait("an unexpected change", lambda: lab.resources("gpu-t4-1") != {"nvidia.com/gpu": 4}, 4)
+    lab.restart("plugin", "gpu-t4-1")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 6})
+    assert lab.labels("gpu-t4-1")["gpu.replicas"] == "2", "GPU Feature Discovery was forgotten"
+
+
+def test_a_relabel_from_mps_to_mps_keeps_the_daemons_old_limits(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    lab.label("gpu-t4-1", "four")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 8})
+    lab.create_client("client", "gpu-t4-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs("client"))
+    assert lab.run_in("client", THREADS) == "50.0"
+    restarts = lab.containers("daemon", "gpu-t4-1")["config-manager"]["restartCount"]
+    assert restarts >= 1, "the sidecar dies because it cannot find the process it should signal"
+    lab.restart("daemon", "gpu-t4-1")
+    lab.wait("the new limits", lambda: lab.run_in("client", THREADS) == "25.0")
+    assert lab.run_in("client", MEMORY) == "3G"
+
+
+def test_the_daemons_sidecar_panics_on_0_17(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait("the daemon", lambda: lab.ready("daemon", "gpu-t4-1"))
+    lab.label("gpu-t4-1", "four")
+    lab.wait("the panic", lambda: lab.containers("daemon", "gpu-t4-1")["config-manager"]["lastState"])
+    assert lab.containers("daemon", "gpu-t4-1")["config-manager"]["lastState"]["terminated"]["exitCode"] == 2
+    lab.wait("the pod ready again", lambda: lab.ready("daemon", "gpu-t4-1"))
+
+
+def test_a_renamed_resource_leaves_the_old_name_at_zero(lab: Lab) -> None:
+    lab.label("gpu-h100-1", "four-renamed")
+    lab.wait_for_resources("gpu-h100-1", {"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 32})
+    lab.wait("capacity 0", lambda: lab.resources("gpu-h100-1", "capacity") == {"nvidia.com/gpu": 0, "nvidia.com/gpu.shared": 32})
+    assert lab.labels("gpu-h100-1")["gpu.product"] == "NVIDIA-H100-80GB-HBM3"
+
+
+def test_clients_share_and_what_does_not_fit_stays_pending(lab: Lab) -> None:
+    lab.label("gpu-v100-1", "two")
+    lab.wait_for_resources("gpu-v100-1", {"nvidia.com/gpu": 2})
+    for name in ("first", "second", "third"):
+        lab.create_client(name, "gpu-v100-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.wait("two running", lambda: [lab.client(name)["status"]["phase"] for name in ("first", "second")].count("Running") >= 1)
+    phases = sorted(lab.client(name)["status"]["phase"] for name in ("first", "second", "third"))
+    lab.wait(
+        "two running, one pending", lambda: sorted(lab.client(n)["status"]["phase"] for n in ("first", "second", "third")) == ["Pending", "Running", "Running"]
+    )
+    assert phases.count("Pending") >= 1
+    assert lab.run_in("first", "nvidia-smi --query-gpu=compute_mode --format=csv,noheader") == "Exclusive_Process"
+
+
+def test_more_than_one_replica_is_refused_at_admission(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    lab.create_client("greedy", "gpu-t4-1", VECTOR_ADD, {"nvidia.com/gpu": 2})
+    lab.wait("the refusal", lambda: lab.client("greedy")["status"].get("reason") == "UnexpectedAdmissionError")
+    assert "maximum request size for shared resources is 1; found 2" in lab.client("greedy")["status"]["message"]
+
+
+def test_a_killed_daemon_leaves_exclusive_gpus_and_failing_clients(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    lab.create_client("loop", "gpu-t4-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.create_client("server", "gpu-t4-1", {"image": "example.org/inference:1", "command": ["/serve"]}, {"nvidia.com/gpu": 1})
+    lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs("loop"))
+    lab.wait("the server", lambda: lab.client("server")["status"]["phase"] == "Running")
+    lab.fault("gpu-t4-1", "daemon-killed")
+    lab.wait("a failed run", lambda: lab.client_logs("loop").rstrip().endswith("the MPS server)!"))
+    lab.wait("a restart", lambda: lab.client("server")["status"]["containerStatuses"][0]["restartCount"] >= 1)
+    assert lab.ready("daemon", "gpu-t4-1"), "the pod does not notice"
+    assert lab.resources("gpu-t4-1") == {"nvidia.com/gpu": 4}
+    assert lab.run_in("loop", "nvidia-smi --query-gpu=compute_mode --format=csv,noheader") == "Exclusive_Process"
+    with pytest.raises(BedError):
+        lab.run_in("loop", THREADS)
+
+
+def test_own_shared_memory_hides_mps(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    container = {**VECTOR_ADD, "volumeMounts": [{"name": "shm", "mountPath": "/dev/shm"}]}
+    volume = {"name": "shm", "emptyDir": {"medium": "Memory"}}
+    lab.create_client("shm", "gpu-t4-1", container, {"nvidia.com/gpu": 1}, volumes=[volume])
+    lab.wait("a failed run", lambda: "MPS client failed to connect" in lab.client_logs("shm"))
+
+
+def test_a_missing_config_map_keeps_new_pods_from_starting(lab: Lab) -> None:
+    path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
+    lab.bed.api.delete(f"{path}/mps-configs")
+    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod('plugin', 'gpu-t4-1')['metadata']['name']}")
+    events = f"/api/v1/namespaces/{NAMESPACE}/events"
+    lab.wait("FailedMount", lambda: any(item["reason"] == "FailedMount" for item in lab.bed.api.list(events)))
+    state = lab.containers("plugin", "gpu-t4-1")["nvidia-device-plugin"]["state"]
+    assert state == {"waiting": {"reason": "PodInitializing"}}
+    lab.bed.api.post(path, {"metadata": {"name": "mps-configs"}, "data": CONFIGS})
+    lab.wait("the pod", lambda: lab.ready("plugin", "gpu-t4-1"))
+
+
+@pytest.mark.parametrize(
+    ("fault", "app"), [("toolkit-validation-stuck", "discovery"), ("image-pull", "discovery"), ("gfd-crash", "discovery"), ("plugin-crash", "plugin")]
+)
+def test_faults_show_and_heal(lab: Lab, fault: str, app: str) -> None:
+    lab.fault("gpu-a100-1", fault)
+    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod(app, 'gpu-a100-1')['metadata']['name']}")
+    lab.wait("trouble", lambda: lab.pod(app, "gpu-a100-1") and not lab.ready(app, "gpu-a100-1"))
+    lab.fault("gpu-a100-1", None)
+    lab.wait("health", lambda: lab.ready(app, "gpu-a100-1"))
+    lab.wait_for_resources("gpu-a100-1", {"nvidia.com/gpu": 4})
+
+
+def test_the_agents_survive_being_killed(lab: Lab) -> None:
+    lab.label("gpu-t4-1", "four")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 8})
+    lab.create_client("client", "gpu-t4-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs("client"))
+    uids = [lab.pod(app, "gpu-t4-1")["metadata"]["uid"] for app in APPS]
+    os.kill(lab.bed.processes()["agents"], signal.SIGKILL)
+    lab.label("gpu-t4-1", "two")
+    TestBed.start("agents-live")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    assert [lab.pod(app, "gpu-t4-1")["metadata"]["uid"] for app in APPS] == uids
+    assert lab.run_in("client", THREADS) == "25.0", "the daemon was not restarted"
+    assert lab.client("client")["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
+def test_0_20_ignores_the_label_at_the_start_and_breaks_the_daemon(lab: Lab) -> None:
+    """Last, because it replaces every agent's pod."""
+    policy = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
+    lab.bed.api.patch(policy, {"spec": {"devicePlugin": {"version": "v0.20.0"}, "gfd": {"version": "v0.20.0"}}})
+
+    def version(app: str, node: str) -> str:
+        pod = lab.pod(app, node)
+        return pod["spec"]["containers"][0]["image"].rpartition(":")[2] if pod else ""
+
+    for node in ("gpu-t4-1", "gpu-v100-1"):
+        lab.wait("the new pods", lambda node=node: version("plugin", node) == version("discovery", node) == "v0.20.0")
+        lab.wait("them ready", lambda node=node: lab.ready("plugin", node) and lab.ready("discovery", node), 60)
+    lab.label("gpu-t4-1", "four")
+    lab.wait("labels of the label's config", lambda: lab.labels("gpu-t4-1")["gpu.replicas"] == "4")
+    lab.wait("the sidecar's end", lambda: lab.crash_loops("daemon", "gpu-t4-1", "config-manager"))
+    assert "error finding pid: no process found" in lab.logs("daemon", "gpu-t4-1", "config-manager", "--previous")
+    assert lab.resources("gpu-t4-1") == {"nvidia.com/gpu": 0}, "the daemon started with the default, which shares nothing"
+    log = lab.logs("daemon", "gpu-t4-1", "mps-control-daemon-ctr")
+    assert "No devices are configured for MPS sharing" in log
