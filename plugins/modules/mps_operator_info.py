@@ -19,15 +19,11 @@ description:
   - Names the tool that manages the installation (Helm, OLM, Argo CD, Flux), so that nobody else writes to it.
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
+  - gpuops.mps._attributes.info_module
+  - gpuops.mps._attributes.actiongroup_mps
 attributes:
   check_mode:
-    description: Can run in check mode and return what it would return otherwise.
-    support: full
     details: In check mode O(wait) is ignored, because what would be waited for was not installed.
-  diff_mode:
-    description: Returns details on what has changed when in diff mode.
-    support: N/A
-    details: Nothing is ever changed.
 options:
   namespace:
     description:
@@ -58,7 +54,7 @@ options:
     default: 120
 requirements:
   - python >= 3.11
-  - kubernetes >= 31.0.0
+  - kubernetes >= 24.2.0
 seealso:
   - module: gpuops.mps.mps_info
 """
