@@ -20,6 +20,7 @@ class CudaProgram(Program):
             self.later(self.delays.container_start, lambda: self.exit(1))
         else:
             self.memory["context"] = True
+            self.node.world.touch(self.node.name)
 
     def resume(self) -> None:
         self.daemons_changed()
@@ -59,7 +60,9 @@ class VectorAdd(CudaProgram):
 
     def run_sample(self) -> str:
         error = self.try_cuda()
-        self.memory["context"] = not error
+        if self.memory.get("context") != (not error):
+            self.memory["context"] = not error
+            self.node.world.touch(self.node.name)  # the node's file counts the clients of each daemon
         self.log(*cuda.vector_add_lines(error))
         return error
 
