@@ -102,6 +102,7 @@ class FaultProxy:
         self.tls = ssl._create_unverified_context()
         self.directory = directory
         self.rules: list[Rule] = []
+        self.page_size: int | None = None  # makes lists come in pages even on small clusters
         self.requests: list[tuple[str, str]] = []
         self.lock = threading.Lock()
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), _handler_of(self))
@@ -126,6 +127,10 @@ class FaultProxy:
         path.write_text(yaml.safe_dump(text), encoding="utf-8")
         path.chmod(0o600)
         return path
+
+    def path_of(self, path: str) -> str:
+        """The path to ask the server for: the client's own, with smaller pages if wanted."""
+        return path if self.page_size is None else re.sub(r"\blimit=\d+", f"limit={self.page_size}", path)
 
     def fault_for(self, method: str, path: str) -> Fault | None:
         """The fault that this request meets, or None; the first rule that takes it wins."""
@@ -159,7 +164,7 @@ def _handler_of(proxy: FaultProxy) -> type[BaseHTTPRequestHandler]:
             upstream = http.client.HTTPSConnection(proxy.host, proxy.port, context=proxy.tls, timeout=120)
             try:
                 headers = {key: value for key, value in self.headers.items() if key.lower() not in HOP_BY_HOP}
-                upstream.request(self.command, self.path, body=content, headers=headers)
+                upstream.request(self.command, proxy.path_of(self.path), body=content, headers=headers)
                 answer = upstream.getresponse()
                 if fault is not None and fault.status:
                     answer.read()

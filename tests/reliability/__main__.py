@@ -1,0 +1,48 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line: python -m tests.reliability [--operations a,b] [--faults x,y]: the whole matrix, printed as a table."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+from tests.reliability.matrix import pairs, run_cell, table
+from tests.reliability.operations import OPERATIONS
+from tests.testbed.bed import TestBed
+
+NODES = Path(__file__).parent / "nodes.yml"
+
+
+def main() -> int:
+    """Run the chosen part of the matrix; 0 when every cell is good."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--operations", default=",".join(OPERATIONS), help="comma separated; all by default")
+    parser.add_argument("--faults", default="", help="comma separated; all by default")
+    options = parser.parse_args()
+    wanted = set(filter(None, options.faults.split(",")))
+    bed = TestBed.start(f"reliability-{os.getpid()}", nodes=str(NODES), instant=True)
+    cells = []
+    try:
+        bed.install_operator_objects()
+        bed.wait_until_settled()
+        for name in options.operations.split(","):
+            for place, fault in pairs(OPERATIONS[name]):
+                if wanted and fault not in wanted:
+                    continue
+                cells.append(run_cell(bed, OPERATIONS[name], place, fault))
+                cell = cells[-1]
+                print(f"{name:8} {place.name:8} {fault:18} {cell.outcome} ({cell.seconds:.1f} s, {cell.hits} hits) {cell.detail[:1500]}", flush=True)
+    finally:
+        bed.stop()
+    print(table(cells))
+    bad = [cell for cell in cells if not cell.good]
+    print(f"{len(cells) - len(bad)} passed, {len(bad)} failed")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
