@@ -68,7 +68,7 @@ def environment(kubeconfig: Path | None, **more: str) -> dict[str, str]:
     own = {
         "PATH": f"{SCRIPTS}{os.pathsep}{os.environ.get('PATH', '')}",
         "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-        "ANSIBLE_CONFIG": os.devnull,
+        "ANSIBLE_CONFIG": str(Path(__file__).with_name("ansible.cfg")),
         "ANSIBLE_NOCOLOR": "1",
         "ANSIBLE_LOCALHOST_WARNING": "false",
         "ANSIBLE_INVENTORY_UNPARSED_WARNING": "false",
