@@ -135,8 +135,8 @@ def refusal(findings: t.Iterable[Finding]) -> str | None:
     errors = [found for found in findings if found.severity == "error"]
     if not errors:
         return None
-    lines = [f"{found.message} [{found.code}, {found.path}]. {found.remedy}" for found in errors]
-    return "Nothing was written. " + "\n".join(lines)
+    reasons = "\n".join(f"- {found.message} [{found.code}, {found.path}]. {found.remedy}" for found in errors)
+    return f"Nothing was written, because of {len(errors)} error{'s' if len(errors) > 1 else ''}:\n{reasons}"
 
 
 def _block(key: str, text: str | None) -> str:

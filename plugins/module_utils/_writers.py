@@ -31,7 +31,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._plan_report import (
     refusal,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._policy import plan_policy
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import ClusterPolicy, DaemonSet, Snapshot
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import DaemonSet, Snapshot
 
 Result = dict[str, t.Any]
 # A sentence of Ansible's output for each warning is enough up to here; all of them are in the result.
@@ -76,7 +76,7 @@ def write_policy(module: AnsibleModule, cluster: Cluster) -> Result:
     if plan is not None and not result.get("failed"):
         apply_policy(cluster, plan)
         if options["wait"] and not module.check_mode and snapshot.policy is not None:
-            wait_for_operator(cluster, snapshot.policy, snapshot.namespace, plan, options["wait_timeout"], options["wait_sleep"])
+            result.update(_waited(cluster, snapshot.namespace, plan, options["wait_timeout"], options["wait_sleep"]))
     return result
 
 
@@ -94,20 +94,20 @@ def _references(snapshot: Snapshot, plan: PolicyPlan) -> t.Iterator[Finding]:
     yield from check_default(snapshot, plan.default_after, set(found.data))
 
 
-def wait_for_operator(cluster: Cluster, policy: ClusterPolicy, namespace: str, plan: PolicyPlan, seconds: int, pause: int) -> None:
-    """Wait until the DaemonSets of the three agents mount the map and every pod is the new one; ClusterError after ``seconds``."""
+def _waited(cluster: Cluster, namespace: str, plan: PolicyPlan, seconds: int, pause: int) -> Result:
+    """Wait until the DaemonSets of the agents mount the map and every pod is the new one; a failure's values after ``seconds``."""
     deadline = time.monotonic() + seconds
     while True:
         behind = [one.name for one in read_daemon_sets(cluster, namespace) if not _rolled_out(one, plan)]
         if not behind:
-            return
+            return {}
         if time.monotonic() + pause > deadline:
-            raise ClusterError(
-                f"after {seconds} seconds the operator has not finished with {', '.join(behind)}",
-                code="operator-not-done",
-                remedy=f"Look at the pods in the namespace {namespace}; with updateStrategy OnDelete they must be deleted one by one.",
-                subject=f"clusterpolicy/{policy.name}",
-            )
+            return {
+                "failed": True,
+                "code": "operator-not-done",
+                "msg": f"The ClusterPolicy is written, but after {seconds} seconds the operator has not finished with {', '.join(behind)}."
+                f" Look at the pods in the namespace {namespace}; with updateStrategy OnDelete they must be deleted one by one.",
+            }
         time.sleep(pause)
 
 
