@@ -183,7 +183,7 @@ def test_logs_and_exec_are_served(plain: TestBed, tmp_path: Path) -> None:
     plain.wait_for("log", lambda: plain.kubectl("logs", "talker") == "first line\nsecond line\n", 10)
     # KWOK does not pass on the end of a client's input: what a command reads has to come from the command line.
     assert plain.kubectl("exec", "talker", "--", "sh", "-c", "echo loud | tr a-z A-Z") == "LOUD\n"
-    with pytest.raises(BedError, match="exit code 3"):
+    with pytest.raises(BedError, match="exit status 3"):
         plain.kubectl("exec", "talker", "--", "sh", "-c", "exit 3")
     plain.api.delete("/api/v1/namespaces/default/pods/talker")
 

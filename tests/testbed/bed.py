@@ -35,6 +35,7 @@ from tests.testbed.reset import reset, settled
 START_SECONDS = 90.0
 POLL_SECONDS = 0.1
 KUBECTL_SECONDS = 120.0
+PORT_SECONDS = 10.0
 
 
 class BedError(Exception):
@@ -198,9 +199,16 @@ class TestBed:
         """Start the process unless it runs."""
         if name in self.processes():
             return
-        if port is not None and not port_is_free(port):
-            raise BedError(f"{self.name}: port {port} of {name} is taken by another program. Take the bed down and start it anew.")
+        if port is not None:
+            self._wait_for_port(name, port)
         processes.start(name, command(), self.directory, components.MODULE_ENVIRONMENT)
+
+    def _wait_for_port(self, name: str, port: int) -> None:
+        """Wait until the port is free: a process that was killed may hold it for a moment longer."""
+        try:
+            self.wait_for("free port", lambda: port_is_free(port), PORT_SECONDS)
+        except BedError:
+            raise BedError(f"{self.name}: port {port} of {name} is taken by another program. Take the bed down and start it anew.") from None
 
     def _wait_until_ready(self, name: str, condition: Callable[[], Any]) -> None:
         def ready() -> Any:
