@@ -152,7 +152,7 @@ def _step_node(state: RolloutState, run: NodeRun, seen: Seen | None, now: float)
     found = next_step(run.work, seen, room_until=rfc3339(run.deadline), change_until=rfc3339(now + state.rules.node_timeout))
     if found is None:
         return replace(run, phase=RETURNED if run.work.direction == BACK else VERIFIED, link="", reason=""), None
-    if found.hopeless or now >= run.deadline:
+    if found.hopeless or (now >= run.deadline and not found.unseen):
         return _failed(run, seen, found)
     return _noticed(state, run, found, now), found.action
 

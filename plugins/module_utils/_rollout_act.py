@@ -19,6 +19,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout import rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import NODES, Live
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, ROLLOUT_ANNOTATION, write_annotation
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import (
+    NO_ANSWER,
     UNREADABLE,
     Action,
     Begin,
@@ -103,14 +104,16 @@ class Hands:
         return True
 
     def _percentage(self, action: ReadLimits) -> int:
-        """The daemon's thread percentage, UNREADABLE where exec is not allowed or nobody answers."""
+        """The daemon's thread percentage, NO_ANSWER without a daemon, UNREADABLE where nothing can be executed."""
         command = ["sh", "-c", ASK_PERCENTAGE, f"/mps/{action.resource}/pipe"]
         try:
             answer = self._cluster.execute(action.pod.namespace, action.pod.name, container=DAEMON_CONTAINER, command=command, timeout=EXEC_SECONDS)
         except ClusterError:
             return UNREADABLE
-        percentage = read_percentage(answer.stdout) if answer.code == 0 else None
-        return UNREADABLE if percentage is None else int(percentage)
+        percentage = read_percentage(answer.stdout)
+        if percentage is not None:
+            return int(percentage)
+        return NO_ANSWER if "daemon" in f"{answer.stdout}{answer.stderr}" else UNREADABLE
 
     def _patch(self, name: str, metadata: Object, *, unschedulable: bool | None = None, label: str | None = None) -> None:
         """One guarded patch of a node: our label, our annotations, and schedulability where the rollout decides it.

@@ -85,7 +85,7 @@ def forward_state(plan: Plan, context: Context, *, resumed_until: float = 0.0, s
     nodes = nodes_to_change(plan, context)
     runs = {one.node: _forward_run(one, context) for one in nodes}
     names = order_nodes(runs, {one.node: one.group for one in nodes}, context.pacing.order)
-    half_done = [name for name in names if _half_done(name, context)]
+    half_done = [name for name in names if _half_done(name, context) or name in context.record.batch]
     canary = () if skip_canary else context.pacing.canary
     size = batch_count(context.pacing.batch_size, len(plan.nodes))
     batches = make_batches(names, canary=canary, batch_size=size, first=half_done)
@@ -105,10 +105,31 @@ def _taken_back(name: str, context: Context) -> bool:
     return applied is not None and applied.returned and applied.rollout == context.record.id
 
 
+def going_back(record: Record, state: RolloutState, snapshot: Snapshot, way: WayBack) -> Record:
+    """The record of a rollout that one node too many has failed in: which way back, for which batch, and why.
+
+    Nodes go back alone only where other batches are verified already; with nothing to keep, map and policy go back too.
+    """
+    batch = tuple(dict.fromkeys((*record.batch, *state.batch)))
+    kept = any(_verified_in(record, node) for node in snapshot.nodes if node.name not in batch)
+    return replace(
+        record,
+        direction=BACK,
+        scope=SCOPE_NODE if kept and way.scope == SCOPE_NODE else SCOPE_WHOLE,
+        batch=batch,
+        reasons={name: f"{run.broken_link}: {run.broken}" for name, run in state.runs.items() if run.broken},
+        pause_until="",
+    )
+
+
+def _verified_in(record: Record, node: Node) -> bool:
+    applied = read_applied(node.annotations)
+    return applied is not None and applied.rollout == record.id and not applied.returned
+
+
 def canary_is_through(snapshot: Snapshot, record: Record) -> bool:
     """Whether a node was verified in this rollout already, so that a resuming run needs no canary again."""
-    found = (read_applied(node.annotations) for node in snapshot.nodes)
-    return any(applied is not None and applied.rollout == record.id and not applied.returned for applied in found)
+    return any(_verified_in(record, node) for node in snapshot.nodes)
 
 
 def _forward_run(one: NodePlan, context: Context) -> NodeRun:

@@ -60,6 +60,8 @@ def rollout(cluster: Cluster, parameters: Mapping[str, t.Any], *, check_mode: bo
     record = conductor.read_record(snapshot.namespace)
     if parameters["rollback"]:
         return _roll_back(conductor, snapshot, record, check_mode=check_mode)
+    if record is not None and record.under_way and record.direction == BACK and not check_mode:
+        return _finish_return(conductor, snapshot, record)
     return _roll_out(conductor, snapshot, record, findings, check_mode=check_mode)
 
 
@@ -135,6 +137,14 @@ def _roll_out(conductor: Conductor, snapshot: Snapshot, record: Record | None, f
         return {"changed": changes, "state": outcome, **result, "findings": findings_data(found), "nodes": nodes_data(plan, snapshot, record), "progress": []}
     outcome, after, ended = conductor.roll_out(snapshot, plan, record)
     return _ended(conductor, outcome, plan, after, ended, {**result, "findings": findings_data(found)})
+
+
+def _finish_return(conductor: Conductor, snapshot: Snapshot, record: Record) -> Result:
+    """An earlier run has died on its way back: end that first, whatever is declared now."""
+    outcome, after, ended = conductor.take_back(snapshot, record)
+    note = finding("rollout-earlier-taken-back", "rollout", f"the rollout {record.id} was being taken back, which has been finished first")
+    data: Result = {"plan": {}, "batches": [], "diff": [], "findings": findings_data([note])}
+    return _ended(conductor, outcome, conductor.plan(after), after, ended, data)
 
 
 def _roll_back(conductor: Conductor, snapshot: Snapshot, record: Record | None, *, check_mode: bool) -> Result:

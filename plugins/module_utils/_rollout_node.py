@@ -28,7 +28,8 @@ LINK_PLUGIN = DEVICE_PLUGIN
 LINK_ALLOCATABLE = "allocatable"
 LINK_FINISH = "finish"
 
-UNREADABLE = -1  # the daemon's limits could not be asked for; its fresh start is the evidence then
+UNREADABLE = -1  # the daemon could not be asked, for example without the right to exec; its fresh start is the evidence then
+NO_ANSWER = -2  # asked, and nobody was there
 
 
 @dataclass(frozen=True)
@@ -169,12 +170,16 @@ class Work:
 
 @dataclass(frozen=True)
 class Step:
-    """The first link that does not hold, why, and what to do about it now. C(hopeless) means that waiting cannot help."""
+    """The first link that does not hold, why, and what to do about it now.
+
+    C(hopeless) means that waiting cannot help, C(unseen) that nobody has looked yet, so that nothing can be judged.
+    """
 
     link: str
     reason: str
     action: Action | None = None
     hopeless: bool = False
+    unseen: bool = False
 
 
 def begun(work: Work, mark: Mark | None) -> bool:
@@ -214,7 +219,7 @@ def _empty(work: Work, seen: Seen, deadline: str) -> Step | None:
     if not work.breaks or work.disruption == "allow":
         return None
     if seen.gpu_pods is None:
-        return Step(LINK_GPU_PODS, "the node's GPU pods have not been read yet")
+        return Step(LINK_GPU_PODS, "the node's GPU pods have not been read yet", unseen=True)
     names = ", ".join(f"{namespace}/{name}" for namespace, name in seen.gpu_pods)
     if not seen.gpu_pods and work.disruption != "drain":
         return None
@@ -323,12 +328,14 @@ def _limits(work: Work, seen: Seen) -> Step | None:
     if wanted is None:
         return None
     pod = [pod for pod in seen.agents.get(CONTROL_DAEMON, ()) if not pod.terminating][-1]
+    ask = ReadLimits(seen.name, pod, _shared_resource(work))
     if seen.limits is None or seen.limits[0] != pod.uid:
-        return Step(LINK_LIMITS, f"the daemon in {pod.name} has not been asked yet", ReadLimits(seen.name, pod, _shared_resource(work)))
+        return Step(LINK_LIMITS, f"the daemon in {pod.name} has not been asked yet", ask, unseen=True)
     if seen.limits[1] in (wanted, UNREADABLE):
         return None
-    reason = f"the daemon in {pod.name} gives {seen.limits[1]} percent of the threads to each client, expected {wanted}"
-    return Step(LINK_LIMITS, reason, ReadLimits(seen.name, pod, _shared_resource(work)))
+    if seen.limits[1] == NO_ANSWER:
+        return Step(LINK_LIMITS, f"no MPS control daemon answers in {pod.name}", ask)
+    return Step(LINK_LIMITS, f"the daemon in {pod.name} gives {seen.limits[1]} percent of the threads to each client, expected {wanted}", ask)
 
 
 def _shared_resource(work: Work) -> str:

@@ -28,8 +28,9 @@ class Record:
     The policy's former values are "" where they were unset. C(former_hashes) has every key of the map that the rollout
     changes, with the hash of its former text, None for a key that it adds; the texts themselves are kept on the map.
     C(former_update_strategy) is None as long as the policy's update strategy was left alone, else what stood there (""
-    for nothing) and has to be put back. C(ended) is the outcome, None while the rollout is under way. C(scope) and
-    C(batch), the nodes of the batch that failed, are meaningful on the way back only, as are C(reasons), why by node.
+    for nothing) and has to be put back. C(batch) are the nodes that are being changed together, on the way back those of
+    the batch that failed. C(ended) is the outcome, None while the rollout is under way. C(scope) and C(reasons), why a
+    node failed, are meaningful on the way back only.
     """
 
     id: str

@@ -26,7 +26,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapP
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, step
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Hands
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state, going_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path, server_clock
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import Live
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, read_applied
@@ -170,7 +170,7 @@ class Conductor:
         lease = self._take_lease(snapshot)
         if lease.record != earlier:  # somebody was at work while the Lease was waited for
             earlier, snapshot = lease.record, self.read()
-            plan = self.plan(snapshot)
+            plan = self._still_admitted(self.plan(snapshot))
         if earlier is not None and earlier.under_way and earlier.direction == BACK:
             return self.take_back(snapshot, earlier)
         record = self.new_record(snapshot, plan, earlier)
@@ -186,10 +186,10 @@ class Conductor:
             if state.outcome == STOPPED:
                 return self._stop(lease, state, context)
             if state.outcome is None:
-                return self._pause(lease, state, record)
+                return self._pause(lease, state)
             if not state.runs:
                 break
-        return self._finish(lease, record, VERIFIED)
+        return self._finish(lease, _record_of(lease), VERIFIED)
 
     def _take_lease(self, snapshot: Snapshot) -> RolloutLease:
         wish = self.wish
@@ -242,8 +242,17 @@ class Conductor:
         state = forward_state(plan, context, resumed_until=resumed_until, skip_canary=canary_is_through(context.snapshot, context.record))
         return self._drive(lease, state, context.snapshot.namespace)
 
-    def _pause(self, lease: RolloutLease, state: RolloutState, record: Record) -> tuple[str, Snapshot, Record]:
+    def _still_admitted(self, plan: Plan) -> Plan:
+        """A plan that had to be made anew while another run ended; raises ClusterError when something stands against it now."""
+        if plan.admitted or self._lease is None:
+            return plan
+        self._lease.release()
+        first = next(found for found in plan.findings if found.severity == "error")
+        raise ClusterError(f"another rollout has ended meanwhile, and now {first.message}", code=first.code, remedy=first.remedy, subject=first.subject)
+
+    def _pause(self, lease: RolloutLease, state: RolloutState) -> tuple[str, Snapshot, Record]:
         """End this run in the middle: the slice is over, or the wanted number of batches is through."""
+        record = _record_of(lease)
         if state.pause_until > self.clock():
             record = replace(record, pause_until=rfc3339(state.pause_until + 1))
             lease.save(record)
@@ -254,12 +263,9 @@ class Conductor:
     def _stop(self, lease: RolloutLease, state: RolloutState, context: Context) -> tuple[str, Snapshot, Record]:
         """One node too many has failed: decide how far to go back, write that down, go back."""
         snapshot = self.read()
-        elsewhere = [node.name for node in snapshot.nodes if node.name not in state.batch and _verified_in(context.record, node.annotations)]
-        scope = SCOPE_NODE if elsewhere and context.way_back.scope == SCOPE_NODE else SCOPE_WHOLE
-        reasons = {name: f"{run.broken_link}: {run.broken}" for name, run in state.runs.items() if run.broken}
-        record = replace(context.record, direction=BACK, scope=scope, batch=state.batch, reasons=reasons, pause_until="")
+        record = going_back(_record_of(lease), state, snapshot, context.way_back)
         lease.save(record)
-        self.report.progress += [f"{name} failed at {reason}" for name, reason in reasons.items()]
+        self.report.progress += [f"{name} failed at {reason}" for name, reason in record.reasons.items()]
         return self.take_back(snapshot, record)
 
     # Back
@@ -318,7 +324,7 @@ class Conductor:
             self._remove_added(snapshot, record)
         snapshot = self.read()
         record = replace(record, ended=outcome, former_update_strategy=None, pause_until="")
-        self.report.findings += disagreements_found(snapshot, record, self._formers(snapshot, record) if outcome != VERIFIED else FormerConfigs("", "", {}))
+        self.report.findings += disagreements_found(snapshot, record, self._formers(snapshot, record))
         lease.save(record)
         lease.release()
         return outcome, snapshot, record
@@ -352,6 +358,7 @@ class Conductor:
         shown = time.monotonic()
         while state.outcome is None:
             before = state.current
+            self._note_batch(lease, state)
             state, actions = step(state, self._world(state, live, hands), self.clock())
             self._act(hands, state, actions)
             if state.current != before:
@@ -365,6 +372,12 @@ class Conductor:
             if state.outcome is None and state.current == before:
                 live.take_in(0.05 if actions else 1.0)
         return state
+
+    def _note_batch(self, lease: RolloutLease, state: RolloutState) -> None:
+        """Write down which nodes are changed together before the first of them is: they fail together as well."""
+        record = _record_of(lease)
+        if state.direction != BACK and not set(state.batch) <= set(record.batch):
+            lease.save(replace(record, batch=state.batch))
 
     def _batches_are_through(self) -> bool:
         return 0 < self.wish.batches <= self.report.batches_done
@@ -392,9 +405,9 @@ class Conductor:
         return time.monotonic()
 
 
-def _verified_in(record: Record, annotations: t.Mapping[str, str]) -> bool:
-    applied = read_applied(annotations)
-    return applied is not None and applied.rollout == record.id and not applied.returned
+def _record_of(lease: RolloutLease) -> Record:
+    assert lease.record is not None, "a rollout writes its record before anything else"
+    return lease.record
 
 
 def _skipped(snapshot: Snapshot, name: str) -> bool:
