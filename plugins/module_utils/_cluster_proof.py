@@ -10,7 +10,7 @@ import time
 import typing as t
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_reads import MAIN_CONTAINERS
@@ -31,9 +31,11 @@ from ansible_collections.gpuops.mps.plugins.module_utils._proof_client import (
     BLOCKED,
     FAILED,
     PENDING,
+    QUESTIONS,
     RUNNING,
     Answers,
     Client,
+    answers_of,
     client_of,
     judge_client,
     judge_daemon,
@@ -170,18 +172,9 @@ class Stage:
 
     def ask(self, client: Client, deadline: float) -> Answers:
         """Look into a running client; its log is read again until the sample has passed or the time is up."""
-
-        def execute(*command: str) -> str:
-            answer = self.cluster.execute(self.workload.namespace, client.name, container=CONTAINER, command=command, timeout=_EXEC_SECONDS)
-            return answer.stdout.strip() or answer.stderr.strip()
-
-        def control(question: str) -> str:
-            return execute("/bin/bash", "-c", f"echo {question} | nvidia-cuda-mps-control")
-
-        pipe = execute("/bin/bash", "-c", 'echo "$CUDA_MPS_PIPE_DIRECTORY"')
-        percentage = control("get_default_active_thread_percentage") if pipe else ""
-        memory = control("get_default_device_pinned_mem_limit") if pipe else ""
-        return Answers(self._log(client, deadline), pipe, percentage, memory)
+        command = ("/bin/bash", "-c", QUESTIONS)
+        answer = self.cluster.execute(self.workload.namespace, client.name, container=CONTAINER, command=command, timeout=_EXEC_SECONDS)
+        return answers_of(answer.stdout, self._log(client, deadline))
 
     def _log(self, client: Client, deadline: float) -> str:
         while True:
@@ -223,29 +216,55 @@ def _prove_wave(stage: Stage, snapshot: Snapshot, subjects: Sequence[Subject]) -
     subject_of = {name: subject.node for name, subject in zip(created, orders, strict=True) if isinstance(name, str)}
     refused = {subject.node: result for result, subject in zip(created, orders, strict=True) if isinstance(result, ClusterError)}
     found = stage.clients(lambda clients: sum(client.state == RUNNING for client in clients) >= len(subject_of), deadline) if subject_of else []
-    by_node: dict[str, list[Client]] = {subject.node: [] for subject in subjects}
-    for client in found:
-        if client.name in subject_of:
-            by_node[subject_of[client.name]].append(client)
-    proofs = [_prove_node(stage, snapshot, subject, by_node[subject.node], refused.get(subject.node), deadline) for subject in subjects]
+    findings, limits = _judge_clients(stage, [(client, _expected_of(subjects, client)) for client in found if client.state == RUNNING], deadline)
+    verdicts = []
+    for subject in subjects:
+        clients = [client for client in found if subject_of.get(client.name) == subject.node]
+        verdicts.append((subject, clients, _about_clients(stage, subject, clients, refused.get(subject.node)) + findings.get(subject.node, [])))
+    sound = [subject for subject, _clients, against in verdicts if not against]
+    daemons = dict(zip((subject.node for subject in sound), stage.cluster.each(lambda one: _look_at_daemon(stage.cluster, snapshot, one), sound), strict=True))
     stage.remove(f"{PROOF_LABEL}={stage.run}")
-    return proofs
+    return [_node_proof(subject, clients, against, daemons.get(subject.node, ()), limits.get(subject.node, {})) for subject, clients, against in verdicts]
 
 
-def _prove_node(stage: Stage, snapshot: Snapshot, subject: Subject, clients: Sequence[Client], refused: ClusterError | None, deadline: float) -> NodeProof:
-    findings: list[Finding] = [] if refused is None else [refusal(refused.message, f"node/{subject.node}")]
-    findings += [why_not_running(client, stage.workload.timeout) for client in clients if client.state != RUNNING]
-    judged, limits = _judge_clients(stage, [(client, subject.expected) for client in clients if client.state == RUNNING], deadline)
-    findings += judged
-    running = sum(client.state == RUNNING for client in clients)
-    if not findings and running < subject.clients:
-        findings.append(finding("proof-timeout", "clients", f"{running} of {subject.clients} clients ran on {subject.node}", subject=f"node/{subject.node}"))
-    if not findings:
-        findings += _look_at_daemon(stage.cluster, snapshot, subject)
+def _expected_of(subjects: Sequence[Subject], client: Client) -> Expected | None:
+    return next((subject.expected for subject in subjects if subject.node == client.node), None)
+
+
+def _about_clients(stage: Stage, subject: Subject, clients: Sequence[Client], refused: ClusterError | None) -> list[Finding]:
+    """Why not all clients of a node run, if not."""
+    if refused is not None:
+        return [refusal(refused.message, f"node/{subject.node}")]
+    found = [why_not_running(client, stage.workload.timeout) for client in clients if client.state != RUNNING]
+    if not found and len(clients) < subject.clients:
+        found = [finding("proof-timeout", "clients", f"{len(clients)} of {subject.clients} clients ran on {subject.node}", subject=f"node/{subject.node}")]
+    return found
+
+
+def _node_proof(
+    subject: Subject, clients: Sequence[Client], against: Sequence[Finding], daemon: tuple[Finding, ...] | ClusterError, limits: Mapping[str, str]
+) -> NodeProof:
+    findings = list(against)
+    if isinstance(daemon, ClusterError):
+        message = f"the MPS control daemon's pod on {subject.node} could not be looked into: {daemon.message}"
+        findings.append(finding("proof-not-examined", "daemon", message, subject=f"node/{subject.node}"))
+    else:
+        findings += daemon
     if not subject.together and not findings:
         message = f"{subject.node} had room for {subject.clients} clients only, so two on one GPU could not be arranged"
         findings.append(finding("proof-not-concurrent", "clients", message, subject=f"node/{subject.node}"))
-    return NodeProof(subject.node, subject.expected.selection.config, subject.expected.resource, running, subject.together, tuple(findings), limits)
+    running = sum(client.state == RUNNING for client in clients)
+    expected = subject.expected
+    return NodeProof(subject.node, expected.selection.config, expected.resource, running, subject.together, once_per_kind(findings), limits)
+
+
+def once_per_kind(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """The clients of a node mostly have the same trouble: told once, with how many more have it."""
+    by_kind: dict[tuple[str, str], list[Finding]] = {}
+    for found in findings:
+        by_kind.setdefault((found.code, found.path), []).append(found)
+    more = {kind: f" (and {len(same) - 1} more)" if len(same) > 1 else "" for kind, same in by_kind.items()}
+    return tuple(replace(same[0], message=f"{same[0].message}{more[kind]}") for kind, same in by_kind.items())
 
 
 def refusal(message: str, subject: str) -> Finding:
@@ -253,24 +272,29 @@ def refusal(message: str, subject: str) -> Finding:
     return finding("proof-refused", "clients", message, subject=subject)
 
 
-def _judge_clients(stage: Stage, clients: Sequence[tuple[Client, Expected]], deadline: float) -> tuple[list[Finding], dict[str, str]]:
-    """The findings about the running clients, and the answers of the last one."""
-    findings: list[Finding] = []
-    limits: dict[str, str] = {}
+def _judge_clients(
+    stage: Stage, clients: Sequence[tuple[Client, Expected | None]], deadline: float
+) -> tuple[dict[str, list[Finding]], dict[str, dict[str, str]]]:
+    """By node: the findings about its running clients, and the answers of one of them."""
+    findings: dict[str, list[Finding]] = {}
+    limits: dict[str, dict[str, str]] = {}
     answers = stage.cluster.each(lambda item: stage.ask(item[0], deadline), clients)
     for (client, expected), answer in zip(clients, answers, strict=True):
+        against = findings.setdefault(client.node, [])
+        subject = f"node/{client.node}"
         if isinstance(answer, ClusterError):
-            findings.append(
-                finding("proof-not-examined", "clients", f"{client.name} could not be looked into: {answer.message}", subject=f"node/{client.node}")
-            )
-            continue
-        findings += judge_client(client, answer, expected)
-        limits = {"thread_percentage": answer.percentage, "memory": answer.memory, "pipe_directory": answer.pipe_directory}
+            against.append(finding("proof-not-examined", "clients", f"{client.name} could not be looked into: {answer.message}", subject=subject))
+        elif expected is None:
+            message = f"the scheduler chose {client.node}, which is no GPU node of the operator"
+            against.append(finding("proof-without-node", "clients", message, subject=subject))
+        else:
+            against += judge_client(client, answer, expected)
+            limits[client.node] = {"thread_percentage": answer.percentage, "memory": answer.memory, "pipe_directory": answer.pipe_directory}
     return findings, limits
 
 
 def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> tuple[Finding, ...]:
-    """While the clients run: compute modes and servers, as the daemon's own pod sees them."""
+    """While the clients run: compute modes and servers, as the daemon's own pod sees them. Raises ClusterError when nobody can be asked."""
     daemons = [pod for pod in snapshot.pods_of(subject.node, CONTROL_DAEMON) if not pod.terminating]
     if not daemons:
         message = f"no MPS control daemon pod runs on {subject.node}"
@@ -281,12 +305,8 @@ def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> t
         answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", command), timeout=_EXEC_SECONDS)
         return answer.stdout
 
-    try:
-        modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")
-        servers = _servers(lambda: execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control"))
-    except ClusterError as error:
-        message = f"the MPS control daemon's pod on {subject.node} could not be looked into: {error.message}"
-        return (finding("proof-not-examined", "daemon", message, subject=f"node/{subject.node}"),)
+    modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")
+    servers = _servers(lambda: execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control"))
     return judge_daemon(subject.node, modes, servers)
 
 
@@ -309,17 +329,12 @@ def prove_document(stage: Stage, nodes: Mapping[str, Expected], resource: str, r
         return [NodeProof("", None, resource, 0, False, (refusal(error.message, stage.workload.namespace),))]
     clients = stage.clients(lambda found: sum(client.state == RUNNING for client in found) >= wanted, deadline)
     running = [client for client in clients if client.state == RUNNING]
+    findings, limits = _judge_clients(stage, [(client, nodes.get(client.node)) for client in running], deadline)
     proofs = []
-    for node in sorted({client.node for client in running}):
-        mine = [client for client in running if client.node == node]
-        expected = nodes.get(node)
-        findings, limits = _judge_clients(stage, [(client, expected) for client in mine if expected], deadline)
-        if expected is None:
-            findings.append(
-                finding("proof-without-node", "clients", f"the scheduler chose {node}, which is no GPU node of the operator", subject=f"node/{node}")
-            )
-        config = expected.selection.config if expected else None
-        proofs.append(NodeProof(node, config, resource, len(mine), len(mine) > 1, tuple(findings), limits))
+    for node in sorted(findings):
+        count = sum(client.node == node for client in running)
+        config = nodes[node].selection.config if node in nodes else None
+        proofs.append(NodeProof(node, config, resource, count, count > 1, once_per_kind(findings[node]), limits.get(node, {})))
     if len(running) < wanted:
         proofs.append(_missing_clients(stage, name, resource, clients, wanted - len(running)))
     return proofs
@@ -333,7 +348,7 @@ def _missing_clients(stage: Stage, deployment: str, resource: str, clients: Sequ
         subject = f"deployment/{stage.workload.namespace}/{deployment}"
         late = finding("proof-timeout", "clients", f"{missing} clients were not created after {stage.workload.timeout} s", subject=subject)
         findings = [refusal(words, subject) if words else late]
-    return NodeProof("", None, resource, 0, False, tuple(findings))
+    return NodeProof("", None, resource, 0, False, once_per_kind(findings))
 
 
 @contextlib.contextmanager

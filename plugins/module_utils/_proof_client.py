@@ -22,6 +22,14 @@ FAILED = "failed"  # it will never run
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 _NEVER = ("InvalidImageName", "ErrImageNeverPull")
 
+# The document's two questions and the variable that tells an MPS client from others, in one command. Without the variable the
+# control program would look for a daemon of the host, so it is not asked.
+QUESTIONS = (
+    'echo "pipe=$CUDA_MPS_PIPE_DIRECTORY"; [ -n "$CUDA_MPS_PIPE_DIRECTORY" ] || exit 0; '
+    'echo "percentage=$(echo get_default_active_thread_percentage | nvidia-cuda-mps-control 2>&1)"; '
+    'echo "memory=$(echo get_default_device_pinned_mem_limit | nvidia-cuda-mps-control 2>&1)"'
+)
+
 
 @dataclass(frozen=True)
 class Client:
@@ -42,6 +50,12 @@ class Answers:
     pipe_directory: str
     percentage: str
     memory: str
+
+
+def answers_of(output: str, log: str) -> Answers:
+    """The answers in the output of QUESTIONS; what was not answered is empty."""
+    found = dict(line.partition("=")[::2] for line in output.splitlines() if "=" in line)
+    return Answers(log, found.get("pipe", "").strip(), found.get("percentage", "").strip(), found.get("memory", "").strip())
 
 
 def client_of(pod: Mapping[str, t.Any]) -> Client:
