@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from tests.testbed.agents import client_programs, programs
@@ -50,6 +51,7 @@ class PodRun:
         self.states: dict[str, Container] = initial(pod)
         self.programs: dict[str, programs.Program] = {}
         self.crashes: dict[str, int] = {}
+        self.started: dict[str, float] = {}  # monotonic seconds of the latest start
         self.stage = "mounting"
         self.link: str | None = None  # what the pod's config file points to: a key, /dev/null, or nothing yet
         self.volume: dict[str, str] = {}  # the projected ConfigMap, as the pod's containers see it
@@ -131,6 +133,7 @@ class PodRun:
         if self.states[name].ended:
             self.logs.rotate(name)
         self.states[name] = self.states[name].running(self.node.world.now())
+        self.started[name] = time.monotonic()
         self.programs[name] = self._program(container)
         self.node.world.record_event(self.pod, "Normal", "Started", f"Started container {name}")
         self.publish()
@@ -186,10 +189,11 @@ class PodRun:
         return always or (exit_code != 0 and policy != "Never")
 
     def _restart(self, container: Json) -> None:
-        """At once after the first end, then with a back-off that doubles."""
+        """At once after the first end, then with a back-off that doubles until a run has lasted."""
         name = str(container["name"])
         delays = self.node.world.delays
-        self.crashes[name] = self.crashes.get(name, 0) + 1
+        lasted = time.monotonic() - self.started.get(name, 0.0) > 2 * delays.crash_backoff_limit
+        self.crashes[name] = 1 if lasted else self.crashes.get(name, 0) + 1
         if self.crashes[name] == 1:
             wait = delays.container_start
         else:
