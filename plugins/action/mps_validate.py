@@ -64,7 +64,7 @@ def as_result(validation: Validation) -> dict[str, Any]:
     return {
         "changed": False,
         "failed": bool(validation.errors),
-        "msg": report(validation.errors) if validation.errors else report(()),
+        "msg": report(validation.errors) if validation.errors else "nothing stands against going on",
         "warnings": [f"{found.code} at {found.path}: {found.message}. {found.remedy}" for found in warnings],
         "findings": [found.as_dict() for found in validation.findings],
         "configs": {config.name: as_data(config) for config in validation.configs},

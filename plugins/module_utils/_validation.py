@@ -111,7 +111,7 @@ def _texts(request: Request) -> tuple[list[_Given], list[Finding]]:
         for key in wrong
     ]
     readings, map_findings = read_config_map({key: text for key, text in data.items() if key not in wrong}, plugin_version=request.plugin_version)
-    if data or not wrong:
+    if len(wrong) < len(data) or not data:  # a map whose values are all wrong is not called empty
         findings += map_findings
     findings += [found for reading in readings for found in reading.findings]
     given = [_Given(reading.config, reading.key, _codes(reading.findings)) for reading in readings if reading.config is not None]
@@ -225,11 +225,10 @@ def as_data(config: SharingConfig) -> dict[str, Any]:
 
 
 def report(findings: Sequence[Finding]) -> str:
-    """Findings for people: a line that counts them, then a block each that says what is wrong, where, why and what to do."""
-    counts = {severity: sum(found.severity == severity for found in findings) for severity in SEVERITIES}
-    words = [f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items() if count and severity != "info"]
-    blocks = [_block(found) for found in findings if found.severity != "info"]
-    return "\n\n".join([" and ".join(words) + ":", *blocks]) if blocks else "nothing is wrong"
+    """Errors and warnings for people: a line that counts them, then a block each that says what is wrong, where, why and what to do."""
+    counts = {severity: sum(found.severity == severity for found in findings) for severity in ("error", "warning")}
+    words = [f"{count} {severity}{'s' if count != 1 else ''}" for severity, count in counts.items() if count]
+    return "\n\n".join([f"{' and '.join(words)}:", *(_block(found) for found in findings if found.severity in counts)])
 
 
 def _block(found: Finding) -> str:

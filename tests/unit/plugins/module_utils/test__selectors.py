@@ -49,7 +49,7 @@ def test_parsed(text: str, requirements: tuple[Requirement, ...]) -> None:
         ("a in ()", "the set of values is empty"),
         ("a b", "the key 'a b' "),
         ("=b", "the key '=b' "),
-        ("!a=b", "the key '!a=b' "),
+        ("!a=b", "the key 'a=b' "),
         ("a>1", "the key 'a>1' "),
         ("a=b=c", "the key 'a=b=c' "),
         ("a=b c", "the key 'a=b c' "),
