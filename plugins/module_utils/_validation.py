@@ -14,7 +14,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config i
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE, Finding, check_accept, finding, split_accepted
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._groups import membership
-from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
+from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, label_must_equal_default
 from ansible_collections.gpuops.mps.plugins.module_utils._pair_checks import check_config
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import predict
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node
@@ -87,6 +87,7 @@ def validate(request: Request) -> Validation:
     for one in configs:
         findings += one.news(check_config(one.config, request.mig_strategy, request.plugin_version, one.path))
     if declaration is not None:
+        findings += _version_findings(declaration, configs, request.plugin_version)
         findings += _node_findings(declaration, configs, nodes, request)
     findings += _workloads(request, configs)
     return Validation(_settle(findings, request.accept), tuple(one.config for one in configs))
@@ -172,6 +173,20 @@ def _node(item: object) -> Node | None:
 
 def _are_texts(labels: object) -> bool:
     return isinstance(labels, Mapping) and all(isinstance(text, str) for pair in labels.items() for text in pair)
+
+
+def _version_findings(declaration: Declaration, configs: Sequence[_Given], version: PluginVersion | None) -> Iterable[Finding]:
+    """Groups that an MPS daemon cannot follow: from 0.18.2 on its init container reads the default, not the label."""
+    if version is None or not label_must_equal_default(version):
+        return
+    shared = {one.config.name for one in configs if one.config.strategy is Strategy.MPS}
+    for index, group in enumerate(declaration.groups):
+        if group.config in shared and group.config != declaration.default:
+            message = (
+                f"with device plugin {version} the MPS daemon of a node breaks when its label is not the policy's default:"
+                f" the group '{group.name}' wants '{group.config}' while the default is '{declaration.default or 'unset'}'"
+            )
+            yield finding("label-against-default", f"mps_node_groups[{index}].config", message)
 
 
 def _node_findings(declaration: Declaration, configs: Sequence[_Given], nodes: Sequence[Node], request: Request) -> list[Finding]:

@@ -109,6 +109,23 @@ def test_the_version_counts() -> None:
     assert codes == ["fail-requests-ignored", "fail-requests-off"]
 
 
+@pytest.mark.parametrize(
+    ("version", "config", "default", "found"),
+    [
+        (PluginVersion(0, 18, 2), "mps", "none", True),
+        (PluginVersion(0, 18, 2), "mps", None, True),
+        (PluginVersion(0, 18, 2), "mps", "mps", False),
+        (PluginVersion(0, 18, 2), "none", "mps", False),
+        (PluginVersion(0, 18, 1), "mps", "none", False),
+        (None, "mps", "none", False),
+    ],
+)
+def test_groups_that_the_mps_daemon_cannot_follow(version: PluginVersion | None, config: str, default: str | None, found: bool) -> None:
+    groups = [{"name": "g", "config": config, "nodes": []}]
+    validation = validate(Request(configs={"mps": {"replicas": 4}, "none": {}}, default=default, groups=groups, plugin_version=version))
+    assert places(validation) == ([("label-against-default", "mps_node_groups[0].config")] if found else [])
+
+
 # Nodes
 
 SEVENTEEN: dict[str, Any] = {"mps": {"replicas": 17}, "none": {}}
