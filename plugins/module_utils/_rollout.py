@@ -181,10 +181,11 @@ def _failed(run: NodeRun, seen: Seen, found: Step) -> tuple[NodeRun, Action | No
     reason = found.reason if found.hopeless else f"{found.reason} (deadline passed)"
     if run.work.direction == FORWARD:
         return replace(run, phase=BROKEN, link=found.link, reason=reason, broken=reason, broken_link=found.link), None
-    action = give_up(run.work, seen, reason)
-    if action is None or (seen.mark is not None and seen.mark.state == FAILED) or run.tries >= GIVE_UP_TRIES:
-        return replace(run, phase=FAILED, link=found.link, reason=reason), None
-    return replace(run, link=found.link, reason=reason, tries=run.tries + 1), action
+    if run.tries and (seen.mark is None or seen.mark.state == FAILED or run.tries >= GIVE_UP_TRIES):
+        return replace(run, phase=FAILED), None
+    action = give_up(seen, reason)
+    phase = WORKING if action else FAILED
+    return replace(run, phase=phase, link=found.link, reason=reason, tries=run.tries + 1), action
 
 
 def _untouched(run: NodeRun, seen: Seen) -> bool:

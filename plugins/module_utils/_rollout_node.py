@@ -366,7 +366,7 @@ def _finish(work: Work, seen: Seen) -> Step:
     return Step(LINK_FINISH, "everything is as predicted", Finish(seen.name, applied, uncordon))
 
 
-def give_up(work: Work, seen: Seen, reason: str) -> GiveUp | None:
+def give_up(seen: Seen, reason: str) -> GiveUp | None:
     """The action that leaves the reason on a node where the work has begun; None where nothing was written."""
     if seen.mark is None:
         return None
