@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import yaml
+
 if TYPE_CHECKING:
     from tests.testbed.bed import TestBed
 
@@ -29,7 +31,7 @@ def chart_directory(programs: Path) -> Path:
 
 
 def install(bed: TestBed, values: Mapping[str, Any]) -> None:
-    """Install or upgrade the release with values.yml and `values` on top. Raises ChartError."""
+    """Install or upgrade the release with values.yml, the bed's plugin version and `values` on top. Raises ChartError."""
     helm(
         bed,
         "upgrade",
@@ -38,12 +40,26 @@ def install(bed: TestBed, values: Mapping[str, Any]) -> None:
         str(chart_directory(bed.programs)),
         f"--namespace={NAMESPACE}",
         "--create-namespace",
-        f"--values={VALUES}",
         "--values=-",
         # With server-side apply the chart's `default: null` is refused by its own CRD.
         "--server-side=false",
-        values=values,
+        values=merged(bed_values(bed), values),
     )
+
+
+def bed_values(bed: TestBed) -> dict[str, Any]:
+    """Return the chart values every installation on this bed needs: values.yml and the plugin's version."""
+    version = {"version": f"v{bed.settings.plugin_version}"}
+    return merged(yaml.safe_load(VALUES.read_text()), {"devicePlugin": version, "gfd": version})
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """Return chart values as Helm merges them: mappings key by key, everything else replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        both = isinstance(value, Mapping) and isinstance(result.get(key), Mapping)
+        result[key] = merged(result[key], value) if both else value
+    return result
 
 
 def uninstall(bed: TestBed) -> None:
