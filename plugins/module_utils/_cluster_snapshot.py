@@ -15,6 +15,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
     ClusterPolicy,
     ConfigMap,
     DaemonSet,
+    ForeignPlugin,
     Node,
     Pod,
     Snapshot,
@@ -23,6 +24,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import 
     config_map_of,
     daemon_set_of,
     foreign_plugin_of,
+    foreign_plugin_pod_of,
     node_of,
     operator_version_of,
     pod_of,
@@ -87,6 +89,7 @@ def read_snapshot(
     wanted_map = config_map or referred or DEFAULT_CONFIG_MAP
     found_map = _config_map(cluster, place, wanted_map)
     found_nodes = _nodes(cluster, nodes)
+    pods, plugin_pods = _all_pods(cluster, place) if gpu_pods else ((), ())
     return Snapshot(
         server=cluster.server,
         server_version=str((cluster.get("/version") or {}).get("gitVersion", "")),
@@ -99,8 +102,8 @@ def read_snapshot(
         daemon_sets=daemon_sets,
         nodes=found_nodes,
         agent_pods=_agent_pods(cluster, place) if agents else (),
-        gpu_pods=_gpu_pods(cluster) if gpu_pods else (),
-        foreign_plugins=tuple(filter(None, (foreign_plugin_of(item, place) for item in set_items or ()))),
+        gpu_pods=pods,
+        foreign_plugins=(*plugin_pods, *_foreign_sets(set_items or (), place, plugin_pods)),
         workloads=_workloads(cluster) if workloads else (),
         operator_version=operator_version_of(policy_items, operator_sets),
         map_name=wanted_map,
@@ -183,11 +186,23 @@ def _agent_pods(cluster: Cluster, namespace: str) -> tuple[Pod, ...]:
     return _reduced(cluster, f"/api/v1/namespaces/{namespace}/pods", pod_of, label_selector=f"app in ({apps})")
 
 
-def _gpu_pods(cluster: Cluster) -> tuple[Pod, ...]:
-    def keep(item: Object) -> Pod | None:
-        return pod_of(item, with_spec=True) if uses_gpus(item) else None
+def _all_pods(cluster: Cluster, namespace: str) -> tuple[tuple[Pod, ...], tuple[ForeignPlugin, ...]]:
+    """From one list of all pods that have not ended: those that use GPUs, and those that are device plugins of somebody else."""
 
-    return _reduced(cluster, "/api/v1/pods", keep, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    def keep(item: Object) -> Pod | ForeignPlugin | None:
+        return pod_of(item, with_spec=True) if uses_gpus(item) else foreign_plugin_pod_of(item, namespace)
+
+    found = _reduced(cluster, "/api/v1/pods", keep, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    return tuple(one for one in found if isinstance(one, Pod)), tuple(one for one in found if isinstance(one, ForeignPlugin))
+
+
+def _foreign_sets(items: t.Iterable[Object], namespace: str, seen: t.Iterable[ForeignPlugin]) -> t.Iterator[ForeignPlugin]:
+    """DaemonSets that are device plugins of somebody else and whose pods have not been seen."""
+    known = {(one.namespace, one.name) for one in seen}
+    for item in items:
+        plugin = foreign_plugin_of(item, namespace)
+        if plugin is not None and (plugin.namespace, plugin.name) not in known:
+            yield plugin
 
 
 def _schema_has_config(cluster: Cluster, policy_items: t.Iterable[Object]) -> bool:

@@ -12,10 +12,12 @@ from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Mat
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels, plain_product
 from ansible_collections.gpuops.mps.plugins.module_utils._selectors import Requirement, Selector, parse_selector
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, Node
 
 PATH = "mps_node_groups"
 PRODUCT_LABEL = "nvidia.com/gpu.product"
+# Labels that follow from the config itself (k8s-device-plugin v0.20.0, internal/lm/resource.go and nvml.go).
+FOLLOWING_LABELS = frozenset({CONFIG_LABEL, "nvidia.com/gpu.replicas", "nvidia.com/gpu.sharing-strategy", "nvidia.com/mps.capable"})
 
 
 @dataclass(frozen=True)
@@ -34,7 +36,7 @@ def membership(groups: t.Sequence[NodeGroup], nodes: t.Sequence[Node]) -> Member
     for group in groups:
         for name in nodes_of[group.name]:
             by_node.setdefault(name, []).append(group)
-    findings = [*_overlaps(by_node), *_strangers(groups, {node.name for node in nodes}), *_empty(groups, nodes_of)]
+    findings = [*_overlaps(by_node), *_unstable(groups), *_strangers(groups, {node.name for node in nodes}), *_empty(groups, nodes_of)]
     agreed = {name: found[0] for name, found in by_node.items() if len({group.config for group in found}) == 1}
     return Membership(nodes_of, agreed, tuple(findings))
 
@@ -98,6 +100,15 @@ def _overlaps(by_node: t.Mapping[str, t.Sequence[NodeGroup]]) -> t.Iterator[Find
             f"the groups '{first.name}' (config '{first.config}') and '{second.name}' (config '{second.config}') both contain {listed(names)}",
             subject=f"node/{names[0]}",
         )
+
+
+def _unstable(groups: t.Iterable[NodeGroup]) -> t.Iterator[Finding]:
+    for group in groups:
+        requirements = (one.key for text in group.selectors for one in parse_selector(text).requirements)
+        wanted = (key for key, _value in (group.match.labels if group.match else ()))
+        for key in sorted(FOLLOWING_LABELS & {*requirements, *wanted}):
+            message = f"the group '{group.name}' selects by the label {key}, which changes when the group's config is applied"
+            yield finding("group-unstable", f"{PATH}.{group.name}", message)
 
 
 def _strangers(groups: t.Iterable[NodeGroup], known: t.Collection[str]) -> t.Iterator[Finding]:

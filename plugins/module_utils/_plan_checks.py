@@ -44,18 +44,29 @@ def check_installation(snapshot: Snapshot) -> t.Iterator[Finding]:
             subject=subject_of(policy),
         )
     yield from _versions(snapshot)
-    for plugin in snapshot.foreign_plugins:
-        where = f" on the node '{plugin.node}'" if plugin.node else ""
-        yield finding(
-            "second-device-plugin",
-            "nodes",
-            f"the {plugin.kind} '{plugin.namespace}/{plugin.name}'{where} registers GPUs beside the operator's device plugin: {plugin.reason}",
-            subject=f"{plugin.kind.lower()}/{plugin.namespace}/{plugin.name}",
-        )
+    yield from _foreign_plugins(snapshot)
     if not snapshot.nodes:
         seen = snapshot.unlabelled_gpu_nodes
         detail = f"; {listed(seen)} have an NVIDIA device but the operator has not labelled them" if seen else ""
         yield finding("no-gpu-nodes", "nodes", f"no node carries nvidia.com/gpu.present=true{detail}")
+
+
+def _foreign_plugins(snapshot: Snapshot) -> t.Iterator[Finding]:
+    """One finding for each second device plugin, with the nodes it was seen on."""
+    gpu_nodes = {node.name for node in snapshot.nodes}
+    seen: dict[tuple[str, str, str, str], list[str]] = {}
+    for plugin in snapshot.foreign_plugins:
+        if plugin.node is None or plugin.node in gpu_nodes:
+            nodes = seen.setdefault((plugin.kind, plugin.namespace, plugin.name, plugin.reason), [])
+            nodes.extend([plugin.node] if plugin.node else [])
+    for (kind, namespace, name, reason), nodes in seen.items():
+        where = f" on {listed(nodes)}" if nodes else ""
+        yield finding(
+            "second-device-plugin",
+            "nodes",
+            f"the {kind} '{namespace}/{name}' registers GPUs{where} beside the operator's device plugin: {reason}",
+            subject=f"{kind.lower()}/{namespace}/{name}",
+        )
 
 
 def _versions(snapshot: Snapshot) -> t.Iterator[Finding]:

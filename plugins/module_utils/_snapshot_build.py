@@ -199,17 +199,34 @@ def daemon_set_of(item: Object) -> DaemonSet:
 
 
 def foreign_plugin_of(item: Object, namespace: str) -> ForeignPlugin | None:
-    """The DaemonSet as a second device plugin for NVIDIA GPUs, None when it is the operator's, another vendor's, or runs nowhere."""
-    metadata, spec = item["metadata"], item.get("spec") or {}
-    pod_spec = ((spec.get("template") or {}).get("spec")) or {}
+    """A DaemonSet that is a second device plugin for NVIDIA GPUs; None when it is the operator's, another vendor's, or runs nowhere."""
+    metadata = item["metadata"]
     ours = metadata["namespace"] == namespace and any(one.get("kind") == "ClusterPolicy" for one in metadata.get("ownerReferences") or ())
-    mounts = any((volume.get("hostPath") or {}).get("path", "").rstrip("/") == DEVICE_PLUGIN_DIRECTORY for volume in pod_spec.get("volumes") or ())
-    images = " ".join(one.get("image", "") for one in pod_spec.get("containers") or ())
-    words = f"{metadata['name']} {images}"
-    nothing = not (item.get("status") or {}).get("desiredNumberScheduled")
-    if ours or not mounts or nothing or not GPU_PLUGIN_WORDS.search(words) or OTHER_VENDOR_WORDS.search(metadata["name"]):
+    runs = (item.get("status") or {}).get("desiredNumberScheduled")
+    reason = _plugin_reason(metadata["name"], ((item.get("spec") or {}).get("template") or {}).get("spec") or {})
+    if ours or not runs or not reason:
         return None
-    return ForeignPlugin(metadata["namespace"], metadata["name"], "DaemonSet", f"mounts {DEVICE_PLUGIN_DIRECTORY} and runs {images}")
+    return ForeignPlugin(metadata["namespace"], metadata["name"], "DaemonSet", reason)
+
+
+def foreign_plugin_pod_of(item: Object, namespace: str) -> ForeignPlugin | None:
+    """The same for a pod outside the operator's namespace, named by its controller, with the node it runs on."""
+    metadata, spec = item["metadata"], item.get("spec") or {}
+    owner: Object = next((one for one in metadata.get("ownerReferences") or () if one.get("controller")), {})
+    name = owner.get("name") or metadata["name"]
+    reason = _plugin_reason(name, spec)
+    if metadata["namespace"] == namespace or not reason:
+        return None
+    return ForeignPlugin(metadata["namespace"], name, owner.get("kind") or "Pod", reason, spec.get("nodeName"))
+
+
+def _plugin_reason(name: str, pod_spec: Object) -> str | None:
+    """Why a pod spec looks like a device plugin for NVIDIA GPUs; None when it does not."""
+    mounts = any((volume.get("hostPath") or {}).get("path", "").rstrip("/") == DEVICE_PLUGIN_DIRECTORY for volume in pod_spec.get("volumes") or ())
+    images = ", ".join(one.get("image", "") for one in pod_spec.get("containers") or ())
+    if not mounts or not GPU_PLUGIN_WORDS.search(f"{name} {images}") or OTHER_VENDOR_WORDS.search(name):
+        return None
+    return f"it mounts {DEVICE_PLUGIN_DIRECTORY} and runs {images}"
 
 
 def operator_version_of(policies: t.Iterable[Object], daemon_sets: t.Iterable[Object]) -> str | None:
