@@ -1,0 +1,134 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Command line: python -m tests.benchmark [--sizes 100,1000,5000] [--runs 5] [--output DIRECTORY]."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import typing as t
+from pathlib import Path
+
+from tests.benchmark.contestants import CONFIG_MAP, LABELLING, MAP, NAMESPACE, READING, Contestant, Context, kubectl, playbook, recipe
+from tests.benchmark.fleet import label_all, settle, write_node_set
+from tests.benchmark.latency import measure_politeness
+from tests.benchmark.measure import Sample, machine, measure, versions
+from tests.benchmark.tables import data, markdown
+from tests.testbed.bed import TestBed
+
+VALUE, OTHER = "mps-four", "mps-two"
+SITE_VARIABLES = {
+    "mps_configs": {"none": {}, "mps-two": {"replicas": 2}, "mps-four": {"replicas": 4}},
+    "mps_node_groups": [{"name": "bench", "config": VALUE, "selector": ["bench=gpu"]}],
+}
+Results = dict[tuple[int, str, str], list[Sample]]
+
+
+def main() -> int:
+    """Measure everything that was asked for and write the tables."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", default="100,1000,5000", help="numbers of GPU nodes, comma separated")
+    parser.add_argument("--runs", type=int, default=5, help="paired runs")
+    parser.add_argument("--operations", default="", help="comma separated; all by default")
+    parser.add_argument("--output", type=Path, default=Path("docs/benchmark"), help="where the tables go")
+    options = parser.parse_args()
+    wanted = set(filter(None, options.operations.split(",")))
+    before, results = machine(), t.cast(Results, {})
+    extra: list[str] = []
+    for size in map(int, options.sizes.split(",")):
+        with tempfile.TemporaryDirectory() as name:
+            measure_size(size, options.runs, wanted, Path(name), results, extra)
+    programs = {"kubectl": [kubectl(), "version", "--client"], "ansible": [str(Path(sys.executable).parent / "ansible"), "--version"]}
+    found = versions(programs)
+    options.output.mkdir(parents=True, exist_ok=True)
+    ours = {contestant.name for group in (*LABELLING.values(), *READING.values()) for contestant in group if contestant.ours} | {"gpuops.mps.site"}
+    text = "\n".join([markdown(results, ours, before, found, options.runs), *extra])
+    (options.output / "results.md").write_text(text + "\n", encoding="utf-8")
+    (options.output / "results.json").write_text(json.dumps(data(results, before, found), indent=1) + "\n", encoding="utf-8")
+    print(text)
+    return 0
+
+
+def measure_size(size: int, runs: int, wanted: set[str], directory: Path, results: Results, extra: list[str]) -> None:
+    """All operations on a settled bed of one size, whose pods KWOK plays so that no agent takes CPU from the contestants."""
+    node_set = directory / "nodes.yml"
+    write_node_set(node_set, size)
+    bed = TestBed.start(f"bench-{os.getpid()}-{size}", nodes=str(node_set), agents=False)
+    try:
+        bed.install_operator_objects({"devicePlugin": {"config": {"name": MAP}}})
+        bed.kubectl("apply", "-f", "-", input=CONFIG_MAP.format(name=MAP, namespace=NAMESPACE))
+        names = settle(bed)
+        bed.wait_for("pods of all agents", lambda: len(bed.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods")) >= 3 * size, 900, 2)
+        context = Context(bed, names, VALUE, directory)
+        for run in range(runs):
+            for operation, contestants in LABELLING.items():
+                if not wanted or operation in wanted:
+                    _run_labelling(context, operation, _rotated(contestants, run), results)
+            for operation, contestants in READING.items():
+                if not wanted or operation in wanted:
+                    label_all(bed, dict.fromkeys(names, VALUE))
+                    for contestant in _rotated(contestants, run):
+                        _take(context, operation, contestant, results)
+        if not wanted or "politeness" in wanted:
+            extra.append(measure_politeness(context))
+    finally:
+        bed.stop()
+    if not wanted or "site" in wanted:
+        _measure_site(size, runs, directory, results)
+
+
+def _rotated(contestants: tuple[Contestant, ...], run: int) -> tuple[Contestant, ...]:
+    """Another order in each run, so that nobody always comes first."""
+    start = run % len(contestants)
+    return contestants[start:] + contestants[:start]
+
+
+def _run_labelling(context: Context, operation: str, contestants: tuple[Contestant, ...], results: Results) -> None:
+    names = context.names
+    before: dict[str, dict[str, str | None]] = {
+        "first labelling": dict.fromkeys(names, None),
+        "check mode": dict.fromkeys(names, None),
+        "no-op": dict.fromkeys(names, VALUE),
+        "10 % changed": {name: OTHER if index % 10 == 0 else VALUE for index, name in enumerate(names)},
+    }
+    for contestant in contestants:
+        label_all(context.bed, before[operation])
+        _take(context, operation, contestant, results)
+
+
+def _take(context: Context, operation: str, contestant: Contestant, results: Results) -> None:
+    scale = len(context.names) / min(contestant.nodes, len(context.names)) if contestant.nodes else 1.0
+    sample = measure(context.bed, contestant.command(context), context.environment, scale=scale)
+    results.setdefault((len(context.names), operation, contestant.name), []).append(sample)
+    print(f"{len(context.names)} nodes, {operation}, {contestant.name}: {sample.wall:.2f} s, {dict(sample.requests)}", flush=True)
+
+
+def _measure_site(size: int, runs: int, directory: Path, results: Results) -> None:
+    """The main job as a whole against the document by hand, first on an empty cluster, then again; agents without delays."""
+    node_set = directory / "nodes.yml"
+    write_node_set(node_set, size)
+    for who, command in (("gpuops.mps.site", None), ("the document by hand", recipe)):
+        bed = TestBed.start(f"site-{os.getpid()}-{size}", nodes=str(node_set), instant=True)
+        try:
+            context = Context(bed, [], VALUE, directory)
+            variables = {**SITE_VARIABLES, "mps_batch_size": "100%", "mps_proof": "none", **_install_variables(bed)}
+            call = command(context) if command else playbook("gpuops.mps.site", extra=variables)(context)
+            results.setdefault((size, "main job, first run", who), []).append(measure(bed, call, context.environment))
+            for _run in range(runs):
+                results.setdefault((size, "main job, again", who), []).append(measure(bed, call, context.environment))
+        finally:
+            bed.stop()
+
+
+def _install_variables(bed: TestBed) -> dict[str, t.Any]:
+    from tests.demo.__main__ import install_variables
+
+    return install_variables(bed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,89 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run one command and count what it cost: time, CPU, memory, requests by verb and bytes received."""
+
+from __future__ import annotations
+
+import collections
+import os
+import re
+import subprocess
+import tempfile
+import time
+import typing as t
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.testbed.bed import TestBed
+
+SIZE_METRIC = re.compile(r"^apiserver_response_sizes_sum\{[^}]*\} (\S+)$", re.MULTILINE)
+
+
+class CommandFailed(Exception):
+    """A contestant did not do its work; the message ends with what it printed."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One run: seconds of wall and client CPU time, peak resident MiB, requests by verb, MiB received.
+
+    ``scale`` is 1 for a run over all nodes; a contestant too slow for that ran on a sample and its figures are multiplied by it.
+    """
+
+    wall: float
+    cpu: float
+    rss: float
+    requests: t.Mapping[str, int]
+    received: float
+    scale: float = 1.0
+
+    @property
+    def mutating(self) -> int:
+        """Requests that could have changed the cluster."""
+        return sum(self.requests.get(verb, 0) for verb in ("create", "update", "patch", "delete", "deletecollection"))
+
+
+def measure(bed: TestBed, command: t.Sequence[str], environment: t.Mapping[str, str], *, users: t.Collection[str] = ("admin",), scale: float = 1.0) -> Sample:
+    """Run ``command`` against the bed and count. Raises CommandFailed when it does not end with 0."""
+    mark, received = bed.mark(), _bytes_sent(bed)
+    with tempfile.TemporaryFile() as output:
+        began = time.perf_counter()
+        process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
+        _, status, usage = os.wait4(process.pid, 0)
+        wall = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        output.seek(0)
+        text = output.read().decode(errors="replace")
+    if process.returncode != 0:
+        raise CommandFailed(f"{' '.join(command[:6])} … ended with {process.returncode}:\n{text[-3000:]}")
+    received = _bytes_sent(bed) - received
+    # The bed's own components keep talking; only the contestant's user counts.
+    requests = collections.Counter(event.verb + (" dry-run" if event.dry_run else "") for event in bed.audit(mark) if event.user in users)
+    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, dict(requests), received / 2**20, scale)
+
+
+def _bytes_sent(bed: TestBed) -> float:
+    """Bytes that the API server has sent in answers so far, to everybody: an upper bound for one client."""
+    return sum(float(value) for value in SIZE_METRIC.findall(str(bed.api.request("GET", "/metrics"))))
+
+
+def versions(programs: t.Mapping[str, t.Sequence[str]]) -> dict[str, str]:
+    """The first line that each program prints of its version."""
+    found = {}
+    for name, command in programs.items():
+        answer = subprocess.run(command, capture_output=True, text=True, check=False)
+        found[name] = (answer.stdout or answer.stderr).strip().splitlines()[0]
+    return found
+
+
+def machine() -> dict[str, str]:
+    """What the numbers were taken on."""
+    memory = re.search(r"MemTotal:\s+(\d+)", Path("/proc/meminfo").read_text(encoding="ascii"))
+    model = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text(encoding="utf-8"))
+    return {
+        "processor": model.group(1) if model else os.uname().machine,
+        "cores": str(os.cpu_count()),
+        "memory": f"{int(memory.group(1)) // 2**20} GiB" if memory else "unknown",
+        "load before": f"{os.getloadavg()[0]:.1f}",
+    }

@@ -1,0 +1,59 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The figures of a benchmark as tables: medians, and ratios against ours taken run by run."""
+
+from __future__ import annotations
+
+import statistics
+import typing as t
+from dataclasses import asdict
+
+from tests.benchmark.measure import Sample
+
+Results = t.Mapping[tuple[int, str, str], t.Sequence[Sample]]  # (nodes, operation, contestant) -> one sample a run
+
+
+def ratios(theirs: t.Sequence[Sample], ours: t.Sequence[Sample]) -> float:
+    """The median over the runs of their wall time over ours, each scaled to all nodes."""
+    return statistics.median(a.wall * a.scale / (b.wall * b.scale) for a, b in zip(theirs, ours, strict=True))
+
+
+def markdown(results: Results, ours: t.Collection[str], machine: t.Mapping[str, str], versions: t.Mapping[str, str], runs: int) -> str:
+    """The report: machine and versions, then one table a size and operation."""
+    lines = ["# Benchmark", "", *(f"- {name}: {value}" for name, value in {**machine, **versions}.items()), f"- paired runs: {runs}", ""]
+    for size, operation in dict.fromkeys((key[0], key[1]) for key in results):
+        rows = {key[2]: samples for key, samples in results.items() if key[:2] == (size, operation)}
+        lines += [f"## {operation}, {size} nodes", "", HEAD, "|" + " --- |" * HEAD.count("|", 1)]
+        base = next((samples for name, samples in rows.items() if name in ours), None)
+        lines += [_row(name, samples, base) for name, samples in rows.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+HEAD = "| who | wall s | times ours | CPU s | peak MiB | requests | MiB sent by the server |"
+
+
+def _row(name: str, samples: t.Sequence[Sample], base: t.Sequence[Sample] | None) -> str:
+    scale = samples[0].scale
+    note = f" (measured on a sample, times {scale:g})" if scale != 1 else ""
+    times = "1" if base is samples else "" if base is None else f"{ratios(samples, base):.2f}"
+    requests = ", ".join(f"{round(count * scale)} {verb}" for verb, count in sorted(samples[-1].requests.items())) or "none"
+    figures = (
+        f"{statistics.median(s.wall for s in samples) * scale:.2f}",
+        times,
+        f"{statistics.median(s.cpu for s in samples) * scale:.2f}",
+        f"{max(s.rss for s in samples):.0f}",
+        requests,
+        f"{statistics.median(s.received for s in samples) * scale:.2f}",
+    )
+    return f"| {name}{note} | " + " | ".join(figures) + " |"
+
+
+def data(results: Results, machine: t.Mapping[str, str], versions: t.Mapping[str, str]) -> dict[str, t.Any]:
+    """The same for machines, every sample of every run."""
+    rows = [
+        {"nodes": size, "operation": operation, "who": who, "samples": [asdict(sample) for sample in samples]}
+        for (size, operation, who), samples in results.items()
+    ]
+    return {"machine": dict(machine), "versions": dict(versions), "results": rows}
