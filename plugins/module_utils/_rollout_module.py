@@ -68,7 +68,10 @@ def rollout(cluster: Cluster, parameters: Mapping[str, t.Any], *, check_mode: bo
 def _declaration(parameters: Mapping[str, t.Any]) -> tuple[Declaration | None, tuple[Finding, ...]]:
     if parameters["rollback"]:
         return Declaration(()), ()
-    return parse_declaration(parameters["configs"], parameters["default"], parameters["node_groups"])
+    declaration, findings = parse_declaration(parameters["configs"], parameters["default"], parameters["node_groups"])
+    if declaration is not None and parameters["default"] == "":
+        declaration = replace(declaration, default="")  # not the same as saying nothing: the policy's default is cleared
+    return declaration, findings
 
 
 def wish_of(parameters: Mapping[str, t.Any], declaration: Declaration) -> Wish:

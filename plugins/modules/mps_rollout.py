@@ -43,6 +43,9 @@ attributes:
   idempotent:
     support: full
 options:
+  default:
+    description:
+      - An empty text clears the default of the ClusterPolicy.
   canary:
     description:
       - The nodes that are changed first, in a batch of their own - either names of nodes, or one number or percentage.
