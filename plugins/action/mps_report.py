@@ -45,9 +45,8 @@ class ActionModule(ActionBase):
                 if file.changed:
                     write_file(file.path, file.after)
         except OSError as error:
-            raise AnsibleActionFail(
-                f"the report cannot be written: {error.strerror}: {error.filename}. Check that '{options['folder']}' is a folder you may write to"
-            ) from error
+            where = f"Check that '{options['folder']}' is a folder you may write to"
+            raise AnsibleActionFail(f"the report cannot be written: {error.strerror}: {error.filename}. {where}") from error
         result.update(changed=any(file.changed for file in files), files=[str(file.path) for file in files], state=report.state, counts=dict(report.counts))
         if self._task.diff:
             result["diff"] = [_diff(file) for file in files if file.changed]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import tempfile
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,8 @@ FORMS: Mapping[str, tuple[str, Callable[[Report], str]]] = {
     "html": ("html", write_html),
     "junit": ("xml", write_junit),
 }
+
+_TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*(?:Z|[+-]\d\d:\d\d)")
 
 
 @dataclass(frozen=True)
@@ -59,19 +62,10 @@ def plan_files(report: Report, folder: Path, name: str, forms: Collection[str]) 
 
 
 def _same(before: str | None, after: str, report: Report, write: Callable[[Report], str]) -> bool:
-    """Whether the old text would be the new one if the cluster had been read at another time: the time stands where a mark stands."""
+    """Whether the old text is this report, read at the same time or at any other time that the old text speaks of."""
     if before is None or before == after:
         return before == after
-    mark = "00000000"
-    parts = write(replace(report, read_at=mark)).split(mark)
-    return before.startswith(parts[0]) and before.endswith(parts[-1]) and _times_only(before, parts)
-
-
-def _times_only(text: str, parts: list[str]) -> bool:
-    """Whether the text is the parts with one and the same short value between them."""
-    end = text.find(parts[1], len(parts[0])) if len(parts) > 1 and parts[1] else len(text)
-    value = text[len(parts[0]) : end]
-    return len(value) < 40 and text == value.join(parts)
+    return any(write(replace(report, read_at=time)) == before for time in dict.fromkeys(_TIME.findall(before)))
 
 
 def write_file(path: Path, text: str) -> None:
