@@ -193,13 +193,8 @@ def _evidence(item: Mapping[str, t.Any]) -> EvidenceRow:
 
 
 def _findings(value: object, findings_url: str) -> tuple[FindingRow, ...]:
-    return tuple(
-        FindingRow(
-            *(_text(one.get(name)) for name in ("code", "severity", "message", "remedy", "subject")),
-            url=f"{findings_url}{_text(one.get('code'))}",
-        )
-        for one in _mappings(value)
-    )
+    names = ("code", "severity", "message", "remedy", "subject")
+    return tuple(FindingRow(**{name: _text(one.get(name)) for name in names}, url=f"{findings_url}{_text(one.get('code'))}") for one in _mappings(value))
 
 
 def _once(findings: Sequence[FindingRow]) -> tuple[FindingRow, ...]:

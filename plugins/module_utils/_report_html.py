@@ -19,6 +19,15 @@ _SENTENCES = {
     "not proven": "The nodes look right, but the proof with a workload failed.",
     "unknown": "No GPU node was verified.",
 }
+_TILES = (
+    ("nodes", "GPU nodes", ""),
+    ("verified", "verified", "good"),
+    ("broken", "broken", "bad"),
+    ("stale", "stale", "warn"),
+    ("waiting", "waiting", "warn"),
+    ("sharing", "share by MPS", ""),
+    ("clients", "clients at once", ""),
+)
 _DASH = "–"
 _WORD_FIRST = re.compile(r"[a-z]+ ")
 _NUMBERS = ("Nodes", "Verified", "Replicas", "Allocatable", "Threads %", "MiB per client")
@@ -57,9 +66,7 @@ def _head(report: Report) -> str:
 
 
 def _tiles(report: Report) -> str:
-    names = (("nodes", "GPU nodes", ""), ("verified", "verified", "good"), ("broken", "broken", "bad"), ("stale", "stale", "warn"))
-    names += (("waiting", "waiting", "warn"), ("sharing", "share by MPS", ""), ("clients", "clients at once", ""))
-    tiles = "".join(_tile(report.counts.get(key, 0), name, kind) for key, name, kind in names)
+    tiles = "".join(_tile(report.counts.get(key, 0), name, kind) for key, name, kind in _TILES)
     return f'<ul class="tiles" aria-label="Summary">{tiles}</ul>'
 
 
@@ -94,8 +101,8 @@ def _trouble_card(node: NodeRow) -> str:
 def _groups(report: Report) -> str:
     head = ("Group", "Config", "From", "Nodes", "Verified", "Allocatable", "Threads %", "MiB per client")
     rows = [
-        (row.group or "no group", row.config, row.source, row.nodes, row.verified, row.allocatable, row.thread_percentage, row.memory_mib)
-        for row in report.groups
+        (one.group or "no group", one.config, one.source, one.nodes, one.verified, one.allocatable, one.thread_percentage, one.memory_mib)
+        for one in report.groups
     ]
     return _section("Groups", _table(head, [[_cell(value) for value in row] for row in rows])) if rows else ""
 

@@ -10,6 +10,8 @@ from collections.abc import Iterable
 
 from ansible_collections.gpuops.mps.plugins.module_utils._report import FindingRow, NodeRow, Report
 
+_GROUP_HEAD = ("Group", "Config", "From", "Nodes", "Verified", "Allocatable", "Threads %", "MiB per client")
+_NODE_HEAD = ("Node", "Verdict", "GPU", "Config", "Replicas", "Allocatable", "Threads %", "MiB per client", "Proof")
 _ACTIVE = "\\`*_[]<>#|~&"
 # What makes a list or a heading of a line that begins with it.
 _LINE_START = re.compile(r"[-+=]|\d+[.)]")
@@ -27,15 +29,13 @@ def write_markdown(report: Report) -> str:
         *_facts(report),
     ]
     if report.groups:
-        head = ("Group", "Config", "From", "Nodes", "Verified", "Allocatable", "Threads %", "MiB per client")
         rows = [
             (row.group or "-", row.config or "-", row.source, row.nodes, row.verified, row.allocatable, row.thread_percentage or "-", row.memory_mib or "-")
             for row in report.groups
         ]
-        lines += ["## Groups", "", *_table(head, rows)]
+        lines += ["## Groups", "", *_table(_GROUP_HEAD, rows)]
     if report.nodes:
-        head = ("Node", "Verdict", "GPU", "Config", "Replicas", "Allocatable", "Threads %", "MiB per client", "Proof")
-        lines += ["## Nodes", "", *_table(head, [_node_cells(node) for node in report.nodes])]
+        lines += ["## Nodes", "", *_table(_NODE_HEAD, [_node_cells(node) for node in report.nodes])]
     for node in (node for node in report.nodes if node.reason):
         lines += _broken_node(node)
     if report.drift:
@@ -57,9 +57,8 @@ def _facts(report: Report) -> list[str]:
 def _node_cells(node: NodeRow) -> tuple[object, ...]:
     known = "-" if node.allocatable is None else str(node.allocatable)
     allocatable = known if node.allocatable_before in (None, node.allocatable) else f"{node.allocatable_before} → {known}"
-    numbers = ("-" if value is None else value for value in (node.replicas,))
-    limits = ("-" if value is None else value for value in (node.thread_percentage, node.memory_mib))
-    return (node.name, node.verdict, node.product or "-", node.config or "-", *numbers, allocatable, *limits, node.proof or "-")
+    replicas, threads, memory = ("-" if value is None else value for value in (node.replicas, node.thread_percentage, node.memory_mib))
+    return (node.name, node.verdict, node.product or "-", node.config or "-", replicas, allocatable, threads, memory, node.proof or "-")
 
 
 def _broken_node(node: NodeRow) -> list[str]:
@@ -99,6 +98,8 @@ def _fenced(before: str, after: str) -> list[str]:
 def _plain(text: str) -> str:
     """Text that Markdown shows as it is: nothing in it becomes a heading, a link, a cell or a tag."""
     flat = " ".join(text.split())
+    if flat == "-":
+        return flat
     start = _LINE_START.match(flat)
     if start:
         return f"{flat[: start.end() - 1]}\\{flat[start.end() - 1]}{_plain(flat[start.end() :]) if flat[start.end() :] else ''}"
