@@ -26,14 +26,26 @@ def worker(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="session")
 def lab(worker: str) -> Iterator[TestBed]:
-    """The shared bed: node set lab, GPU Operator installed and ready, plugin 0.17.4. Clean up what you change."""
-    bed = TestBed.start(f"lab-{worker}")
+    """The shared bed: node set lab, GPU Operator installed and ready, plugin 0.17.4. Clean up what you change.
+
+    With TESTBED_LAB=name in the environment the bed of that name is used, and left running for the next time.
+    """
+    kept = os.environ.get("TESTBED_LAB")
+    bed = TestBed.start(kept or f"lab-{worker}")
     try:
         bed.install_operator_objects()
         bed.wait_until_settled()
         yield bed
     finally:
-        bed.stop()
+        if not kept:
+            bed.stop()
+
+
+@pytest.fixture
+def clean_lab(lab: TestBed) -> Iterator[TestBed]:
+    """The shared bed for a test that changes much: afterwards it is brought back to its first state."""
+    yield lab
+    lab.reset()
 
 
 @pytest.fixture(scope="session")
