@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 _Loader: Any
 try:
@@ -28,7 +28,7 @@ MAX_TEXT = 128 * 1024  # characters of one config; PyYAML needs about a second f
 MAX_DEPTH = 24  # nested collections; the format itself needs six
 MAX_NODES = 10_000  # nodes after aliases are expanded
 
-ScalarValue = str | int | float | bool | None
+ScalarValue: TypeAlias = "str | int | float | bool | None"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Mapping:
     line: int
 
 
-Node = Scalar | Sequence | Mapping
+Node: TypeAlias = "Scalar | Sequence | Mapping"
 
 
 @dataclass(frozen=True)
