@@ -170,6 +170,8 @@ def _untouched(tree: ast.Module) -> Iterator[int]:
             parts = [node]
         elif isinstance(node, ast.AnnAssign):
             parts = [node.annotation]
+        elif isinstance(node, ast.keyword) and node.arg == "frozen":  # nothing here assigns to a dataclass
+            parts = [node]
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
             parts = [node.returns, *(argument.annotation for argument in (*node.args.args, *node.args.kwonlyargs))]
         for part in parts:
