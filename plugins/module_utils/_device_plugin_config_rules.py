@@ -47,6 +47,9 @@ _PLACES = {
     "flags": "the top level",
     "sharing": "the top level",
 }
+_FORKS = {
+    "memorygb": "It belongs to a fork of the device plugin. Memory per client follows from the replicas: the GPU's memory divided by them.",
+}
 _SYNONYMS = {"multiprocessservice": "mps", "multiprocess": "mps", "timeslice": "timeSlicing", "timesliced": "timeSlicing"}
 
 # Flags that the operator sets by environment variables, which win over the file (gpu-operator, controllers/object_controls.go).
@@ -142,7 +145,9 @@ class Rules:
         suggestion = _SYNONYMS.get(name.lower().replace("-", "")) or closest(name, names)
         if place:
             self.add("misplaced-key", path, f"'{name}' does not belong here; {ignored}", line, f"Move '{name}' to {_PLACES[place]}.")
-        elif suggestion and (suggestion in names):
+        elif fork := _FORKS.get(name.lower()):
+            self.add("unknown-key", path, f"unknown key '{name}'; {ignored}", line, fork)
+        elif suggestion and suggestion in names:
             self.add("unknown-key", path, f"unknown key '{name}'; {ignored}", line, f"Did you mean '{suggestion}'?")
         else:
             hint = f"Remove it. Known here: {', '.join(names)}."

@@ -145,6 +145,11 @@ def test_what_is_wrong_is_named_with_its_place(code: str, path: str, text: str) 
         ("version: v1\nflags: {renameByDefault: true}\n", "flags.renameByDefault", "Move 'renameByDefault' to sharing.mps."),
         ("version: v1\nflags: {passDeviceSpecs: true}\n", "flags.passDeviceSpecs", "Move 'passDeviceSpecs' to flags.plugin."),
         ("version: v1\nmigStrategy: none\n", "migStrategy", "Move 'migStrategy' to flags."),
+        (
+            GOOD + "        memoryGB: 2\n",
+            "sharing.mps.resources[0].memoryGB",
+            "It belongs to a fork of the device plugin. Memory per client follows from the replicas: the GPU's memory divided by them.",
+        ),
         ("version: v1\nx: 1\n", "x", "Remove it. Known here: version, flags, resources, sharing, imex."),
         (GOOD.replace("4", "0x4"), "sharing.mps.resources[0].replicas", "Write 4."),
         (GOOD.replace("4", "'4'"), "sharing.mps.resources[0].replicas", "Write a number from 2 on, without quotes."),
@@ -158,3 +163,8 @@ def test_the_remedy_is_about_the_case_at_hand(text: str, path: str, words: str) 
 def test_the_line_is_named() -> None:
     (found,) = read_config("key", GOOD.replace("4", "1")).findings
     assert "(line 6)" in found.message
+
+
+@pytest.mark.parametrize("text", ["", "null", "# nothing", "'{{ config }}'", "- a", "version: v1\nsharing: {mps: {}}\n", GOOD.replace("4", "'4'")])
+def test_one_mistake_has_one_finding(text: str) -> None:
+    assert len(read_config("key", text).findings) == 1
