@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy, is_template
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_rules import Rules
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import Scalar, SyntaxProblem, Text, parse_text
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_text import Node, Scalar, SyntaxProblem, Text, parse_text
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config_upstream import RESOURCE, Outcome, outcome
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, is_final
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
@@ -56,8 +56,9 @@ def read_config(key: str, text: str, *, plugin_version: PluginVersion | None = N
     result = outcome(parsed)
     rules = Rules(key, plugin_version)
     _judge_text(rules, parsed, text)
-    if parsed.root is not None and not _is_empty(parsed):
-        rules.judge(parsed.root)
+    content = _content(parsed)
+    if content is not None:
+        rules.judge(content)
     findings = _with_outcome(key, rules.findings, result)
     if any(is_final(found) for found in findings):
         return Reading(key, None, findings)
@@ -98,8 +99,9 @@ def content_hash(text: str) -> str:
     return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:10]
 
 
-def _is_empty(parsed: Text) -> bool:
-    return parsed.root is None or (isinstance(parsed.root, Scalar) and parsed.root.value is None)
+def _content(parsed: Text) -> Node | None:
+    """The document, None for an empty one and for null."""
+    return None if isinstance(parsed.root, Scalar) and parsed.root.value is None else parsed.root
 
 
 def _judge_text(rules: Rules, parsed: Text, text: str) -> None:
@@ -115,7 +117,7 @@ def _judge_text(rules: Rules, parsed: Text, text: str) -> None:
             rules.add("yaml-notation", "", f"the text uses {_NOTATIONS[kind]} of YAML", line)
     if parsed.rest is not None:
         rules.add("several-documents", "", "the first document ends here; the device plugin reads nothing of what follows", parsed.rest)
-    if _is_empty(parsed):
+    if _content(parsed) is None:
         rules.add("config-empty", "", "the text holds nothing" if not text.strip() else "the text holds no values")
 
 
