@@ -118,6 +118,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="There is no fallback to the default: the config-manager exits, at the latest when the pods next start.",
         source="k8s-device-plugin v0.20.0, cmd/config-manager/main.go.",
         remedy="Correct the label or add the key.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="key-of-default-absent",
@@ -178,6 +179,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="The daemon keeps the default's config and its sidecar exits at every start, so the pod is never ready.",
         source="k8s-device-plugin v0.18.2 to v0.20.0, cmd/config-manager (upstream report 1645).",
         remedy="Make the MPS config the default and label only the nodes that shall not use MPS, or pin spec.devicePlugin.version to v0.18.1 or older.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="node-not-ready",
@@ -218,6 +220,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="Without the agents the node offers no GPUs and cannot share them.",
         source="gpu-operator v25.3.4, controllers/state_manager.go.",
         remedy="Remove the label or set it to true.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="toolkit-validation-stuck",
@@ -428,6 +431,7 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         why="Both register nvidia.com/gpu at kubelet, and the last one wins.",
         source="kubelet, device manager.",
         remedy="Remove the other device plugin from this node.",
+        acceptable=True,
     ),
     CatalogueEntry(
         code="plugin-waits-for-daemon",
