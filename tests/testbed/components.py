@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -15,8 +16,14 @@ from tests.testbed.layout import Layout
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # How a process of our own is started; it finds the module by PYTHONPATH, because it runs in another directory.
+# KWOK looks on PATH for the program that `kubectl exec` names: the simulated nvidia-smi and nvidia-cuda-mps-control are found there.
 MODULE = (sys.executable, "-m")
-MODULE_ENVIRONMENT = {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1"}
+COMMANDS = Path(__file__).parent / "agents" / "bin"
+MODULE_ENVIRONMENT = {
+    "PYTHONPATH": str(REPOSITORY),
+    "PYTHONUNBUFFERED": "1",
+    "PATH": f"{COMMANDS}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+}
 STAGES = Path(__file__).parent / "kwok"
 # The words by which a stage's expression tells the agents' pods from the others (kwok/pods.yml).
 AGENT_EXPRESSIONS = (".metadata.labels.app", 'startswith("nvidia.com/")')

@@ -20,7 +20,7 @@ class Delays:
     sidecar_look: float = 0.2  # config-manager until it has applied a label
     discovery: float = 0.4  # GPU Feature Discovery's run and NFD's publishing: up to 60 s
     labels_removed: float = 0.5  # NFD until it notices that the features file is gone
-    labels_kept: float = 8.0  # how long labels outlive a deleted discovery pod: NFD looks every 60 s
+    labels_kept: float = 30.0  # how long labels outlive a deleted discovery pod: NFD looks every 60 s
     daemon_start: float = 0.4
     plugin_start: float = 0.3
     plugin_retry: float = 1.5  # 30 s
@@ -33,7 +33,9 @@ class Delays:
     stale_resource: float = 6.0  # 5 minutes
     vector_add: float = 0.3
     vector_add_log: float = 2.0  # a looping vectorAdd writes so often
+    batch: float = 0.02  # statuses and state files are written at most so often
     events: bool = True  # kubelet's Event objects; off where thousands of pods start
+    serve_healthy: bool = True  # logs and commands of operand pods from their start; else from their first failure
 
 
 INSTANT = Delays(
@@ -42,7 +44,7 @@ INSTANT = Delays(
     sidecar_look=0.0,
     discovery=0.0,
     labels_removed=0.1,
-    labels_kept=10.0,
+    labels_kept=30.0,
     daemon_start=0.0,
     plugin_start=0.0,
     plugin_retry=0.3,
@@ -55,7 +57,9 @@ INSTANT = Delays(
     stale_resource=2.0,
     vector_add=0.0,
     vector_add_log=5.0,
+    batch=0.1,
     events=False,
+    serve_healthy=False,
 )
 
 

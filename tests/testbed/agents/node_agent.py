@@ -20,7 +20,7 @@ from tests.testbed.agents.host import Host, host_from_json
 from tests.testbed.agents.kubelet import Refusal, Registration
 from tests.testbed.agents.log_files import PodLogs
 from tests.testbed.agents.mps_daemon import Daemon
-from tests.testbed.agents.objects import Json, gpu_requests, node_faults, node_gpus, node_labels
+from tests.testbed.agents.objects import Json, gpu_requests, is_cut_off, node_faults, node_gpus, node_labels
 from tests.testbed.agents.pod_run import FINISHED, PodRun
 
 CONFIG_LABEL = PREFIX + "device-plugin.config"
@@ -55,8 +55,7 @@ class World(Protocol):
     def mark(self, run: PodRun) -> None: ...
     def pod_logs(self, pod: Json) -> PodLogs: ...
     def touch(self, node: str) -> None: ...
-    def serve_logs(self, run: PodRun) -> None: ...
-    def serve_commands(self, run: PodRun) -> None: ...
+    def serve(self, run: PodRun) -> None: ...
     def patch_pod_status(self, pod: Json, status: Mapping[str, object]) -> None: ...
     def delete_pod(self, pod: Json) -> None: ...
     def patch_node_labels(self, node: str, labels: Mapping[str, str | None]) -> None: ...
@@ -76,6 +75,8 @@ class NodeAgent:
         self.host = host_from_json(saved["host"]) if saved else Host()
         self.saved_pods: dict[str, dict[str, object]] = dict(saved["pods"]) if saved else {}
         self.pods: dict[str, PodRun] = {}
+        self.cut_off = is_cut_off(node)
+        self._held: dict[str, Json] = {}  # pods that changed while the node was cut off
         self._removal = 0  # the number of the latest scheduled removal of labels: only that one counts
         if saved:
             self._write_resources()
@@ -93,6 +94,11 @@ class NodeAgent:
 
     def node_changed(self, node: Json) -> None:
         """The Node object changed: a new label reaches the sidecars, new faults reach everybody."""
+        if is_cut_off(node):
+            self.cut_off = True
+            return
+        if self.cut_off:
+            self._reconnect()
         before, faults_before = self.config_label, self.faults
         self.node = node
         self.gpus = node_gpus(node)
@@ -103,8 +109,20 @@ class NodeAgent:
             self._foreign_plugin(appeared="plugin-foreign" in self.faults - faults_before)
             self._tell(lambda run: run.faults_changed())
 
+    def _reconnect(self) -> None:
+        """The node is back: what it could not hear is heard now, what it could not write is written."""
+        self.cut_off = False
+        held, self._held = self._held, {}
+        for pod in held.values():
+            self.pod_changed(pod)
+        for run in self.pods.values():
+            run.publish()
+
     def pod_changed(self, pod: Json) -> None:
         uid = str(pod["metadata"]["uid"])
+        if self.cut_off:
+            self._held[uid] = pod
+            return
         run = self.pods.get(uid)
         if run is None:
             run = self._take_up(uid, pod)
@@ -129,6 +147,7 @@ class NodeAgent:
 
     def pod_gone(self, uid: str) -> None:
         """The object is gone: by our own deletion, or by force while its containers ran."""
+        self._held.pop(uid, None)
         run = self.pods.get(uid)
         if run is not None:
             run.kill()

@@ -18,6 +18,7 @@ Json = Mapping[str, object]
 
 GPU_ANNOTATION = "testbed.gpuops.example/gpus"
 FAULT_ANNOTATION = "testbed.gpuops.example/fault"
+NOT_READY_ANNOTATION = "testbed.gpuops.example/not-ready"  # KWOK calls the node NotReady
 DISCOVERY = "gpu-feature-discovery"
 PLUGIN = "nvidia-device-plugin-daemonset"
 DAEMON = "nvidia-device-plugin-mps-control-daemon"
@@ -43,6 +44,11 @@ def node_gpus(node: Json) -> tuple[Gpu, ...]:
 def node_faults(node: Json) -> frozenset[str]:
     text = (node["metadata"].get("annotations") or {}).get(FAULT_ANNOTATION) or ""
     return frozenset(word.strip() for word in text.split(",") if word.strip())
+
+
+def is_cut_off(node: Json) -> bool:
+    """Whether the node's kubelet does not reach the API server."""
+    return NOT_READY_ANNOTATION in (node["metadata"].get("annotations") or {})
 
 
 def node_labels(node: Json) -> Mapping[str, str]:

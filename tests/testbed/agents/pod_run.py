@@ -56,6 +56,7 @@ class PodRun:
         self.link: str | None = None  # what the pod's config file points to: a key, /dev/null, or nothing yet
         self.volume: dict[str, str] = {}  # the projected ConfigMap, as the pod's containers see it
         self.refusal: Refusal | None = None
+        self.served = False
 
     # What the processes ask the pod for
 
@@ -87,15 +88,21 @@ class PodRun:
     def start(self) -> None:
         every = (*init_containers(self.pod), *containers(self.pod))
         self.logs.create(tuple(str(item["name"]) for item in every))
-        self.node.world.serve_logs(self)
         refusal = self.node.admit(self)
         if refusal:
             self.stage, self.refusal = "refused", refusal
             self.node.world.record_event(self.pod, "Warning", refusal.reason, refusal.message)
             self.publish()
         else:
-            self.node.world.serve_commands(self)
+            if self.node.world.delays.serve_healthy or self.operand in ("", DAEMON):
+                self._serve()
             self._mount()
+
+    def _serve(self) -> None:
+        """Have KWOK answer for the pod's logs and commands."""
+        if not self.served:
+            self.served = True
+            self.node.world.serve(self)
 
     def _mount(self) -> None:
         if self.stage != "mounting":
@@ -135,9 +142,15 @@ class PodRun:
         self.states[name] = self.states[name].running(self.node.world.now())
         self.started[name] = time.monotonic()
         self.programs[name] = self._program(container)
-        self.node.world.record_event(self.pod, "Normal", "Started", f"Started container {name}")
+        self._record_start(name, str(container.get("image") or ""))
         self.publish()
         self.programs[name].start()
+
+    def _record_start(self, name: str, image: str) -> None:
+        record = self.node.world.record_event
+        record(self.pod, "Normal", "Pulled", f'Container image "{image}" already present on machine')
+        record(self.pod, "Normal", "Created", f"Created container {name}")
+        record(self.pod, "Normal", "Started", f"Started container {name}")
 
     def _hold_image(self, container: Json) -> None:
         name, image = str(container["name"]), str(container.get("image"))
@@ -164,6 +177,8 @@ class PodRun:
     def exited(self, name: str, exit_code: int) -> None:
         """A process ended by itself: go on, start it again, or leave it."""
         del self.programs[name]
+        if exit_code != 0:
+            self._serve()
         container = self._container(name)
         self.states[name] = self.states[name].finished(exit_code, self.node.world.now(), self._message(container, exit_code))
         self.publish()
@@ -290,6 +305,7 @@ class PodRun:
             "link": self.link,
             "states": {name: _container_json(state) for name, state in self.states.items()},
             "crashes": self.crashes,
+            "served": self.served,
             "memory": {name: program.memory for name, program in self.programs.items()},
             "refusal": [self.refusal.reason, self.refusal.message] if self.refusal else None,
         }
@@ -298,6 +314,7 @@ class PodRun:
         """Take up a pod where an earlier agents process left it."""
         self.link = saved["link"]
         self.crashes = dict(saved["crashes"])
+        self.served = saved["served"]
         self.states = {name: _container_from_json(item) for name, item in saved["states"].items()}
         self.refusal = Refusal(*saved["refusal"]) if saved["refusal"] else None
         self.stage = saved["stage"]

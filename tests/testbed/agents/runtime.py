@@ -49,6 +49,7 @@ class Runtime:
         self._early: dict[str, dict[str, Json]] = {}  # pods whose node has not been seen yet
         self._marked: dict[str, PodRun] = {}
         self._touched: set[str] = set()
+        self._next_flush = 0.0
         for name in ("nodes", "logs"):
             (state / name).mkdir(parents=True, exist_ok=True)
 
@@ -63,12 +64,15 @@ class Runtime:
             self._handle(*self._events.get_nowait())
         self._remove_stale_logs()
         while True:
-            self._flush()
+            self._flush_if_due()
             self._wait_and_handle()
             self._run_due_timers()
 
     def _wait_and_handle(self) -> None:
-        wait = min(LONGEST_WAIT, max(0.0, self._timers[0][0] - time.monotonic())) if self._timers else LONGEST_WAIT
+        due = [self._timers[0][0]] if self._timers else []
+        if self._marked or self._touched:
+            due.append(self._next_flush)
+        wait = min(LONGEST_WAIT, max(0.0, min(due) - time.monotonic())) if due else LONGEST_WAIT
         try:
             self._handle(*self._events.get(timeout=wait) if wait else self._events.get_nowait())
             for _more in range(BATCH):
@@ -142,11 +146,16 @@ class Runtime:
         metadata = pod["metadata"]
         return PodLogs(self._state / "logs" / f"{metadata['namespace']}_{metadata['name']}_{metadata['uid']}")
 
+    def _flush_if_due(self) -> None:
+        if (self._marked or self._touched) and time.monotonic() >= self._next_flush:
+            self._flush()
+            self._next_flush = time.monotonic() + self.delays.batch
+
     def _flush(self) -> None:
         """Write what the events changed: pod statuses once each, then the nodes' state files."""
         marked, self._marked = self._marked, {}
         for run in marked.values():
-            if run.uid in run.node.pods and run.stage != "ending":
+            if run.uid in run.node.pods and run.stage != "ending" and not run.node.cut_off:
                 self.patch_pod_status(run.pod, run.status())
         touched, self._touched = self._touched, set()
         for name in touched & set(self._nodes):
@@ -171,15 +180,12 @@ class Runtime:
 
     # World: the API
 
-    def serve_logs(self, run: PodRun) -> None:
-        """Tell KWOK where the pod's logs are."""
+    def serve(self, run: PodRun) -> None:
+        """Tell KWOK where the pod's logs are and how to run commands in it (their environment is the allocation's)."""
         names = [str(item["name"]) for item in (*init_containers(run.pod), *containers(run.pod))]
         logs = [{"containers": [name], "logsFile": str(run.logs.current(name)), "previousLogsFile": str(run.logs.previous(name))} for name in names]
-        self._create_for(run.pod["metadata"], "logs", "Logs", {"logs": logs})
-
-    def serve_commands(self, run: PodRun) -> None:
-        """Tell KWOK how to run commands in the pod; after admission, because their environment is the allocation's."""
         targets = [{"containers": [str(item["name"])], "local": {"envs": self._command_environment(run, item)}} for item in containers(run.pod)]
+        self._create_for(run.pod["metadata"], "logs", "Logs", {"logs": logs})
         self._create_for(run.pod["metadata"], "execs", "Exec", {"execs": targets})
 
     def _command_environment(self, run: PodRun, container: Json) -> list[dict[str, str]]:
