@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import NodeGroup
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._groups import PATH, Membership, listed, membership
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import read_applied
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, Node, Snapshot
 
 FIELD_MANAGER = "gpuops.mps"
@@ -68,9 +69,23 @@ def _change(node: Node, members: Membership, keys: t.Mapping[str, str], on_left_
     group = members.group_of.get(node.name)
     if group is not None:
         return LabelChange(node.name, group.name, before, keys.get(group.config, group.config))
+    aside, former = _put_aside(node, before)
+    if aside:
+        return LabelChange(node.name, None, before, former)
     in_dispute = any(node.name in names for names in members.nodes_of.values())
     left = before is not None and node.label_owner == FIELD_MANAGER and not in_dispute
     return LabelChange(node.name, None, before, None if left and on_left_group == "remove" else before, left)
+
+
+def _put_aside(node: Node, label: str | None) -> tuple[bool, str | None]:
+    """Whether a rollout that failed has put the node under a name that only keeps its former content, and the label it had before.
+
+    That name is nobody's wish: the next plan leads from the label that the node had.
+    """
+    applied = read_applied(node.annotations)
+    if applied is None or applied.former is None or not applied.returned:
+        return False, None
+    return label is not None and applied.config == label != applied.former.label, applied.former.label
 
 
 def _no_key(group: NodeGroup, snapshot: Snapshot, available: t.Collection[str]) -> Finding:
