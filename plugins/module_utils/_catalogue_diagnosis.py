@@ -383,6 +383,16 @@ _CHAIN: tuple[CatalogueEntry, ...] = (
         remedy="Choose fewer replicas for this node.",
     ),
     CatalogueEntry(
+        code="daemon-start-fails",
+        severity="error",
+        title="The MPS control daemon fails to start",
+        meaning="Its pod runs and is ready, but the daemon for a resource does not start and is tried again every 30 s.",
+        example="Failed to start MPS daemons: exit status 1",
+        why="The pod has no probe, so it looks well; the log says why the daemon does not start.",
+        source="k8s-device-plugin v0.20.0, cmd/mps-control-daemon/main.go.",
+        remedy="Read the log in the evidence; a process on the host that holds the GPU, or a driver without MPS, are usual reasons.",
+    ),
+    CatalogueEntry(
         code="daemon-refused-by-selinux",
         severity="error",
         title="SELinux refuses the MPS control daemon",

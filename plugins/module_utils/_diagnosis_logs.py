@@ -58,6 +58,10 @@ _REASONS: tuple[tuple[re.Pattern[str], str, str], ...] = tuple(
 # The plugin prints this while it waits for the daemon; it is normal for a while and no crash.
 _DAEMON_HEALTH = re.compile(r"error checking MPS daemon health|waiting for MPS daemon", re.IGNORECASE)
 
+# A failed start is two lines: the error, and that it will be tried again (cmd/mps-control-daemon/main.go).
+_FAILED_START = re.compile(r"failed to start (?:one or more )?MPS daemons?: ", re.IGNORECASE)
+_LINES_OF_AN_ATTEMPT = 3
+
 
 def explain(logs: Iterable[tuple[LogKey, str]]) -> Reason | None:
     """The most telling known reason in the logs, or None when no line is known."""
@@ -77,6 +81,17 @@ def waits_for_daemon(logs: Iterable[tuple[LogKey, str]]) -> Reason | None:
         for line in reversed(text.splitlines()):
             if _DAEMON_HEALTH.search(line):
                 return Reason("plugin-waits-for-daemon", "the device plugin gets no answer from the MPS control daemon", line.strip(), key)
+    return None
+
+
+def failed_start(logs: Iterable[tuple[LogKey, str]]) -> Reason | None:
+    """Why the daemon did not start the last time it tried; None when its log ends with something else."""
+    for key, text in logs:
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        for line in reversed(lines[-_LINES_OF_AN_ATTEMPT:]):
+            if _FAILED_START.search(line):
+                known = explain([(key, line)])
+                return known or Reason("daemon-start-fails", "the MPS control daemon fails to start, and tries again every 30 s", line, key)
     return None
 
 

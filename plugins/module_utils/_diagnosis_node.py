@@ -29,7 +29,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import 
     pod_subject,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import limits_differ
-from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_logs import last_line, waits_for_daemon
+from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_logs import failed_start, last_line, waits_for_daemon
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import CAPABLE_LABEL
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Disagreement, disagreements
@@ -124,8 +124,17 @@ def check_scheduled(case: Case) -> Break | None:
 
 
 def check_daemon(case: Case) -> Break | None:
-    """The MPS control daemon's pod is up."""
-    return check_agent(case, CONTROL_DAEMON, LINK_DAEMON) if case.expected.daemon else None
+    """The MPS control daemon's pod is up, and the daemon in it has started: the pod has no probe that would tell."""
+    if not case.expected.daemon:
+        return None
+    broken = check_agent(case, CONTROL_DAEMON, LINK_DAEMON)
+    pod = case.pod(CONTROL_DAEMON)
+    wrong = wrong_resources(case)
+    reason = failed_start(case.log_lines(pod)) if pod and wrong else None
+    if broken is not None or pod is None or reason is None:
+        return broken
+    evidence = (Evidence(pod_subject(pod), f"log of {reason.key.container}", reason.line), *_resource_evidence(case, wrong))
+    return Break(LINK_DAEMON, reason.code, f"{pod.name} runs, but {reason.words}", evidence)
 
 
 def check_limits(case: Case) -> Break | None:

@@ -29,8 +29,8 @@ _AGENTS_OF_LINK: Mapping[str, tuple[str, ...]] = {
     LINK_LABELS: (FEATURE_DISCOVERY,),
     LINK_DAEMON: (CONTROL_DAEMON,),
     LINK_LIMITS: (CONTROL_DAEMON,),
-    LINK_PLUGIN: (DEVICE_PLUGIN,),
-    LINK_RESOURCE: (DEVICE_PLUGIN,),
+    LINK_PLUGIN: (CONTROL_DAEMON, DEVICE_PLUGIN),
+    LINK_RESOURCE: (CONTROL_DAEMON, DEVICE_PLUGIN),
 }
 # The names of the agents' own containers (gpu-operator v25.3.4, assets/*/daemonset.yaml).
 MAIN_CONTAINERS: Mapping[str, str] = {

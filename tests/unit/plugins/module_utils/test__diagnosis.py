@@ -206,6 +206,13 @@ BREAKAGES = [
         logs=log(CONTROL_DAEMON, "mps-control-daemon-ctr", "error setting SELinux context: permission denied"),
     ),
     Breakage(
+        "daemon does not start in a pod that looks well",
+        snapshot(nodes=(gpu_node(allocatable={"nvidia.com/gpu": 0}),)),
+        "daemon-ready",
+        "daemon-start-fails",
+        logs=log(CONTROL_DAEMON, "mps-control-daemon-ctr", "Failed to start MPS daemons: exit status 1\nRetrying in 30s..."),
+    ),
+    Breakage(
         "replicas above the cap",
         with_pods(daemon=crashing(CONTROL_DAEMON, "mps-control-daemon-ctr")),
         "daemon-ready",
