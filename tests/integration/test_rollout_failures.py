@@ -1,0 +1,266 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rollouts that fail, are taken back, meet other people, or must not disturb what runs."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.integration.rollouts import (
+    LABEL,
+    LEASE,
+    MAP,
+    MARK,
+    POLICY,
+    agreement,
+    allocatable,
+    gpu_nodes,
+    group,
+    labels,
+    nothing_left_behind,
+    own_writes,
+    roll,
+    set_fault,
+    wait_until,
+    watching,
+    write_node_set,
+)
+from tests.testbed.bed import TestBed
+
+GPU = "nvidia.com/gpu"
+CONFIGS: dict[str, Any] = {"none": {}, "two": {"replicas": 2}, "four": {"replicas": 4}}
+EVERYWHERE = [group("two", "gpu-a", "gpu-b", "gpu-c", "gpu-d")]
+EDITED = {**CONFIGS, "two": {"replicas": 3}}
+
+
+@pytest.fixture(scope="module")
+def shared_bed(worker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBed]:
+    """Four GPU nodes with fast agents of plugin 0.17.4."""
+    bed = TestBed.start(f"failures-{worker}", nodes=write_node_set(tmp_path_factory.mktemp("nodes")), instant=True)
+    try:
+        bed.install_operator_objects()
+        bed.wait_until_settled()
+        yield bed
+    finally:
+        bed.stop()
+
+
+@pytest.fixture
+def bed(shared_bed: TestBed) -> Iterator[TestBed]:
+    """The same, with two clients for each GPU rolled out on every node; brought back to its first state afterwards."""
+    result = roll(shared_bed, configs=CONFIGS, default="none", node_groups=EVERYWHERE, batch_size="4")
+    assert result["state"] == "verified", result
+    yield shared_bed
+    shared_bed.reset()
+
+
+def codes(result: dict[str, Any]) -> set[str]:
+    """The codes of a result's findings."""
+    return {found["code"] for found in result["findings"]}
+
+
+def verdicts(result: dict[str, Any]) -> dict[str, str]:
+    """Node -> verdict."""
+    return {node["name"]: node["verdict"] for node in result["nodes"]}
+
+
+def test_a_failed_canary_takes_everything_back(bed: TestBed) -> None:
+    """Nothing is verified yet, so the map goes back too, and the other nodes are never touched."""
+    set_fault(bed, "gpu-a", "plugin-stuck")
+    before = labels(bed)
+    threading.Timer(14, set_fault, (bed, "gpu-a", None)).start()
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, canary=["gpu-a"], batch_size="2", wait_timeout=10)
+    assert result["state"] == "returned" and result["failed"], result
+    assert verdicts(result) == {"gpu-a": "returned", "gpu-b": "waiting", "gpu-c": "waiting", "gpu-d": "waiting"}
+    assert "gpu-a" in result["msg"] and "device-plugin" in result["msg"]
+    assert "rollout-node-failed" in codes(result)
+    assert labels(bed) == before and "replicas: 2" in bed.api.get(MAP)["data"]["two"]
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
+def test_a_failed_batch_goes_back_and_leaves_the_verified_ones(bed: TestBed) -> None:
+    """The failed batch and those whose turn never came keep the former content under a name of its own."""
+    set_fault(bed, "gpu-c", "daemon-crash")
+    threading.Timer(20, set_fault, (bed, "gpu-c", None)).start()
+    with watching(bed) as watcher:
+        result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="1", wait_timeout=12)
+    assert result["state"] == "returned", (result["msg"], result["progress"])
+    assert allocatable(bed) == {"gpu-a": {GPU: 6}, "gpu-b": {GPU: 9}, "gpu-c": {GPU: 2}, "gpu-d": {GPU: 8}}
+    kept = labels(bed)["gpu-c"]
+    assert kept is not None and kept.startswith("two-") and labels(bed)["gpu-d"] == kept
+    assert len(watcher.most) <= 1
+    agreement(bed)
+    nothing_left_behind(bed)
+    again = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="2")
+    assert again["state"] == "verified", again
+    assert set(labels(bed).values()) == {"two"} and kept not in bed.api.get(MAP)["data"]
+    agreement(bed)
+
+
+def test_few_enough_failures_do_not_stop_it(bed: TestBed) -> None:
+    """One node goes back by itself, the others go on."""
+    set_fault(bed, "gpu-b", "plugin-stuck")
+    threading.Timer(14, set_fault, (bed, "gpu-b", None)).start()
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="2", max_failures=1, wait_timeout=10)
+    assert result["state"] == "verified", result
+    assert verdicts(result) == {"gpu-a": "verified", "gpu-b": "returned", "gpu-c": "verified", "gpu-d": "verified"}
+    assert allocatable(bed)["gpu-b"] == {GPU: 6}
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
+def test_a_node_that_stays_broken_is_named(bed: TestBed) -> None:
+    """Neither forward nor back: the rollout ends as failed, in time, and the reason stands on the node."""
+    set_fault(bed, "gpu-a", "plugin-stuck")
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, canary=["gpu-a"], wait_timeout=6)
+    assert result["state"] == "failed" and "rollout-node-lost" in codes(result), result
+    mark = json.loads(gpu_nodes(bed)["gpu-a"]["metadata"]["annotations"][MARK])
+    assert mark["state"] == "failed" and "device-plugin" in mark["reason"]
+    set_fault(bed, "gpu-a", None)
+    assert roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="4")["state"] == "verified"
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
+def test_a_default_that_fails_goes_back_with_the_policy(bed: TestBed) -> None:
+    """A cluster-wide change keeps to its batches, and policy and update strategy are put back when the first one fails."""
+    roll(bed, configs=CONFIGS, default="two", node_groups=[], on_left_group="remove", batch_size="4")
+    assert set(labels(bed).values()) == {None}
+    set_fault(bed, "gpu-a", "plugin-stuck")
+    threading.Timer(16, set_fault, (bed, "gpu-a", None)).start()
+    with watching(bed) as watcher:
+        result = roll(bed, configs=CONFIGS, default="four", canary=["gpu-a"], wait_timeout=12)
+    assert result["state"] == "returned", (result["msg"], result["progress"])
+    assert bed.api.get(POLICY)["spec"]["devicePlugin"]["config"] == {"name": "mps-configs", "default": "two"}
+    assert len(watcher.most) <= 1
+    assert allocatable(bed)["gpu-d"] == {GPU: 8}
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
+def test_the_last_rollout_is_taken_back_as_a_whole(bed: TestBed) -> None:
+    """Labels, map and policy as they were; a second time there is nothing left to take back."""
+    changed = {"none": {}, "two": {"replicas": 3}, "six": {"replicas": 6}}
+    groups = [group("six", "gpu-a", "gpu-b"), group("two", "gpu-c", "gpu-d", name="rest")]
+    assert roll(bed, configs=changed, default="six", node_groups=groups, batch_size="2")["state"] == "verified"
+    assert roll(bed, check=True, rollback=True)["changed"]
+    result = roll(bed, rollback=True, batch_size="2")
+    assert result["state"] == "returned" and not result.get("failed"), result
+    assert set(labels(bed).values()) == {"two"} and bed.api.get(POLICY)["spec"]["devicePlugin"]["config"]["default"] == "none"
+    assert set(bed.api.get(MAP)["data"]) == {"none", "two", "four"}
+    agreement(bed)
+    nothing_left_behind(bed)
+    mark = bed.mark()
+    assert not roll(bed, rollback=True)["changed"] and own_writes(bed, mark) == []
+
+
+def test_versioned_configs_never_change_their_meaning(bed: TestBed) -> None:
+    """An edit is a new key and a label flip; the old version goes when nothing refers to it."""
+    options = {"default": "none", "node_groups": EVERYWHERE, "batch_size": "2", "update_strategy": "versioned", "projection_timeout": 1}
+    assert roll(bed, configs=CONFIGS, **options)["state"] == "verified"
+    first = labels(bed)["gpu-a"]
+    assert roll(bed, configs=EDITED, **options)["state"] == "verified"
+    second = labels(bed)["gpu-a"]
+    assert first != second and second is not None and second.startswith("two-")
+    assert second in bed.api.get(MAP)["data"] and first not in bed.api.get(MAP)["data"]
+    agreement(bed)
+
+
+def make_gpu_pod(bed: TestBed, name: str, node: str, labels: dict[str, str] | None = None) -> None:
+    """A running pod that holds a GPU of a node."""
+    container = {"name": "work", "image": "work", "resources": {"limits": {GPU: "1"}}}
+    toleration = {"key": "nvidia.com/gpu", "operator": "Exists"}
+    spec = {"nodeName": node, "containers": [container], "tolerations": [toleration], "terminationGracePeriodSeconds": 1}
+    bed.api.post("/api/v1/namespaces/default/pods", {"metadata": {"name": name, "labels": labels or {}}, "spec": spec})
+    wait_until(lambda: bed.api.get(f"/api/v1/namespaces/default/pods/{name}")["status"].get("phase") == "Running")
+
+
+def test_running_gpu_pods_are_refused_by_default(bed: TestBed) -> None:
+    """The pods are listed, and nothing is written."""
+    make_gpu_pod(bed, "training", "gpu-a")
+    mark = bed.mark()
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE)
+    assert result["state"] == "refused" and "default/training" in result["msg"], result
+    assert own_writes(bed, mark) == []
+    assert roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="allow", batch_size="4")["state"] == "verified"
+
+
+def test_draining_respects_budgets_and_foreign_cordons(bed: TestBed) -> None:
+    """A pod goes when its budget allows it; the own cordon is undone, somebody else's stays."""
+    make_gpu_pod(bed, "guarded", "gpu-a", {"app": "guarded"})
+    bed.api.patch("/api/v1/nodes/gpu-b", {"spec": {"unschedulable": True}})
+    budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    bed.api.post(budget, {"metadata": {"name": "guard"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}})
+    wait_until(lambda: bed.api.get(f"{budget}/guard").get("status", {}).get("expectedPods"))
+    threading.Timer(6, lambda: bed.api.delete(f"{budget}/guard")).start()
+    started = time.monotonic()
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="drain", batch_size="4", drain_timeout=40)
+    assert result["state"] == "verified", (result["msg"], result["progress"])
+    assert time.monotonic() - started > 5, "the budget was not respected"
+    assert bed.api.find("/api/v1/namespaces/default/pods/guarded") is None
+    assert {name: bool(node["spec"].get("unschedulable")) for name, node in gpu_nodes(bed).items() if node["spec"].get("unschedulable")} == {"gpu-b": True}
+
+
+def test_waiting_for_gpu_pods_ends_in_time(bed: TestBed) -> None:
+    """A pod that does not end: the node was never touched, and the rollout is over at its deadline."""
+    make_gpu_pod(bed, "endless", "gpu-a")
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="wait", canary=["gpu-a"], drain_timeout=5)
+    assert result["state"] == "returned" and "default/endless" in result["msg"], result
+    assert allocatable(bed)["gpu-a"] == {GPU: 4}
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
+def test_another_run_is_kept_out(bed: TestBed) -> None:
+    """A Lease that is renewed stops a second run; one that is not is taken over after its time."""
+    lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 3}
+    stop = threading.Event()
+
+    def renew() -> None:
+        while not stop.wait(0.5):
+            bed.api.patch(LEASE, {"spec": {**lease, "renewTime": time.strftime("%Y-%m-%dT%H:%M:%S.000000Z", time.gmtime())}})
+
+    renewer = threading.Thread(target=renew)
+    renewer.start()
+    time.sleep(1)
+    with pytest.raises(Exception, match="somebody holds the Lease"):
+        roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="4")
+    stop.set()
+    renewer.join()
+    assert roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="4")["state"] == "verified"
+    nothing_left_behind(bed)
+
+
+def test_a_label_that_somebody_changes_meanwhile_is_left_alone(bed: TestBed) -> None:
+    """The node is named; nobody fights over the label."""
+
+    def interfere() -> None:
+        wait_until(lambda: MARK in gpu_nodes(bed)["gpu-a"]["metadata"].get("annotations", {}))
+        bed.api.patch("/api/v1/nodes/gpu-a", {"metadata": {"labels": {LABEL: "none"}}})
+
+    set_fault(bed, "gpu-a", "gfd-stuck")
+    other = threading.Thread(target=interfere)
+    other.start()
+    result = roll(bed, configs=CONFIGS, default="none", node_groups=[group("four", "gpu-a")], on_left_group="keep", wait_timeout=8)
+    other.join()
+    assert result["state"] == "failed" and "by somebody else" in result["msg"], result
+    assert labels(bed)["gpu-a"] == "none"
+
+
+def test_stopping_after_some_batches_and_going_on(bed: TestBed) -> None:
+    """With a number of batches the run ends in the middle, and the next one goes on from there."""
+    options = {"configs": EDITED, "default": "none", "node_groups": EVERYWHERE, "batch_size": "1", "canary": ["gpu-b"], "batches": 1}
+    first = roll(bed, **options)
+    assert first["state"] == "in_progress" and verdicts(first)["gpu-b"] == "verified", first
+    states = [roll(bed, **options)["state"] for _batch in range(3)]
+    assert states == ["in_progress", "in_progress", "verified"]
+    agreement(bed)
+    nothing_left_behind(bed)
