@@ -259,7 +259,7 @@ OPTIONS = st.dictionaries(
 
 
 @given(ANYTHING | st.dictionaries(st.text(max_size=8), OPTIONS), ANYTHING, ANYTHING | st.lists(OPTIONS))
-@settings(max_examples=20_000)
+@settings(max_examples=2_000)
 def test_nothing_makes_the_parser_fail(configs: object, default: object, groups: object) -> None:
     declaration, findings = parse_declaration(configs, default, groups)
     assert declaration is not None or any(found.severity == "error" for found in findings)

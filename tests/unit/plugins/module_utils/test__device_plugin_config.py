@@ -172,6 +172,13 @@ def test_the_size_of_a_map_counts_bytes_of_keys_and_texts() -> None:
     assert [found.code for found in read_config_map({"ab": text})[1]] == ["config-map-too-large"]
 
 
+def test_text_that_is_no_unicode_is_refused_not_fatal() -> None:
+    readings, findings = read_config_map({"a": "\ud800"})
+    assert findings == ()
+    assert [found.code for found in readings[0].findings] == ["yaml-syntax"]
+    assert content_hash("\ud800") != content_hash("\ud801")
+
+
 # The writer
 
 
@@ -221,7 +228,7 @@ def test_the_hash_is_of_the_text() -> None:
 
 
 @given(st.text(max_size=200))
-@settings(max_examples=20_000)
+@settings(max_examples=2_000)
 def test_no_text_makes_the_reader_fail(text: str) -> None:
     reading = read_config("key", text)
     assert (reading.config is None) == any(is_final(found) for found in reading.findings)
