@@ -17,6 +17,7 @@ from tests.testbed.bed import BedError, TestBed
 NAMESPACE = "gpu-operator"
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 FAULT = "testbed.gpuops.example/fault"
+CUT_OFF = "testbed.gpuops.example/not-ready"
 APPS = {
     "discovery": "gpu-feature-discovery",
     "plugin": "nvidia-device-plugin-daemonset",
@@ -44,6 +45,7 @@ CONFIGS = {
     "four-renamed": sharing(4, rename=True),
     "one": sharing(1),
     "seventeen": sharing(17),
+    "slices": json.dumps({"sharing": {"timeSlicing": {"resources": [{"name": "nvidia.com/gpu", "replicas": 2}]}}}),
 }
 
 
@@ -85,11 +87,19 @@ class Lab:
         self.bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": {CONFIG_LABEL: config}}})
 
     def fault(self, node: str, fault: str | None) -> None:
-        self.bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {FAULT: fault}}})
+        self.annotate(node, FAULT, fault)
+
+    def annotate(self, node: str, key: str, value: str | None) -> None:
+        self.bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {key: value}}})
+
+    def delete(self, app: str, node: str) -> str:
+        """Delete the pod without waiting; its uid."""
+        pod = self.pod(app, node)
+        self.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{pod['metadata']['name']}")
+        return pod["metadata"]["uid"]
 
     def restart(self, app: str, node: str) -> None:
-        uid = self.pod(app, node)["metadata"]["uid"]
-        self.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{self.pod(app, node)['metadata']['name']}")
+        uid = self.delete(app, node)
         self.wait(f"a new {app} pod on {node}", lambda: self.ready(app, node) and self.pod(app, node)["metadata"]["uid"] != uid)
 
     def ready(self, app: str, node: str) -> bool:
@@ -201,7 +211,7 @@ def test_a_label_naming_no_key_crash_loops_the_sidecar_and_then_a_new_pods_init_
     lab.wait("crash loop of the sidecar", lambda: lab.crash_loops("plugin", "gpu-t4-1", "config-manager"))
     assert lab.says("plugin", "gpu-t4-1", "config-manager", "specified config nope does not exist")
     assert lab.resources("gpu-t4-1") == {"nvidia.com/gpu": 2}, "the plugin itself goes on with the old config"
-    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod('plugin', 'gpu-t4-1')['metadata']['name']}")
+    lab.delete("plugin", "gpu-t4-1")
     lab.wait("crash loop of the init container", lambda: lab.crash_loops("plugin", "gpu-t4-1", "config-manager-init"))
 
 
@@ -308,7 +318,7 @@ def test_own_shared_memory_hides_mps(lab: Lab) -> None:
 def test_a_missing_config_map_keeps_new_pods_from_starting(lab: Lab) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
     lab.bed.api.delete(f"{path}/mps-configs")
-    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod('plugin', 'gpu-t4-1')['metadata']['name']}")
+    lab.delete("plugin", "gpu-t4-1")
     events = f"/api/v1/namespaces/{NAMESPACE}/events"
     lab.wait("FailedMount", lambda: any(item["reason"] == "FailedMount" for item in lab.bed.api.list(events)))
     state = lab.containers("plugin", "gpu-t4-1")["nvidia-device-plugin"]["state"]
@@ -322,11 +332,41 @@ def test_a_missing_config_map_keeps_new_pods_from_starting(lab: Lab) -> None:
 )
 def test_faults_show_and_heal(lab: Lab, fault: str, app: str) -> None:
     lab.fault("gpu-a100-1", fault)
-    lab.bed.api.delete(f"/api/v1/namespaces/{NAMESPACE}/pods/{lab.pod(app, 'gpu-a100-1')['metadata']['name']}")
+    lab.delete(app, "gpu-a100-1")
     lab.wait("trouble", lambda: lab.pod(app, "gpu-a100-1") and not lab.ready(app, "gpu-a100-1"))
     lab.fault("gpu-a100-1", None)
     lab.wait("health", lambda: lab.ready(app, "gpu-a100-1"))
     lab.wait_for_resources("gpu-a100-1", {"nvidia.com/gpu": 4})
+
+
+def test_time_sliced_clients_run_side_by_side_until_a_dead_daemon_left_the_gpu_exclusive(lab: Lab) -> None:
+    lab.label("gpu-v100-1", "two")
+    lab.wait_for_resources("gpu-v100-1", {"nvidia.com/gpu": 2})
+    lab.fault("gpu-v100-1", "daemon-killed")
+    lab.label("gpu-v100-1", "slices")
+    lab.wait("the daemon's pod gone", lambda: lab.pod("daemon", "gpu-v100-1") is None)
+    lab.wait_for_resources("gpu-v100-1", {"nvidia.com/gpu": 2})
+    lab.create_client("first", "gpu-v100-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs("first"))
+    lab.create_client("second", "gpu-v100-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
+    lab.wait("a busy device", lambda: "all CUDA-capable devices are busy or unavailable" in lab.client_logs("second"))
+    mode = lab.bed.kubectl("exec", "first", "--", "nvidia-smi", "--query-gpu=compute_mode", "--format=csv,noheader")
+    assert mode.strip() == "Exclusive_Process"
+
+
+def test_a_node_that_is_cut_off_keeps_its_pods_and_catches_up(lab: Lab) -> None:
+    lab.annotate("gpu-a100-1", CUT_OFF, "yes")
+    uid = lab.delete("plugin", "gpu-a100-1")
+    pods = f"/api/v1/namespaces/{NAMESPACE}/pods"
+
+    def is_there() -> bool:
+        return any(pod["metadata"]["uid"] == uid for pod in lab.bed.api.list(pods))
+
+    with pytest.raises(BedError):
+        lab.wait("the pod gone", lambda: not is_there(), 3)
+    lab.annotate("gpu-a100-1", CUT_OFF, None)
+    lab.wait("the pod gone", lambda: not is_there())
+    lab.wait("a new one", lambda: lab.ready("plugin", "gpu-a100-1"))
 
 
 def test_the_agents_survive_being_killed(lab: Lab) -> None:
