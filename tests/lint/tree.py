@@ -4,18 +4,21 @@
 """A real copy of the checkout at a path that ansible-test accepts.
 
 ansible-test resolves links before it looks for ``ansible_collections/<namespace>/<name>`` in its own path, so a linked tree is refused:
-the files that git knows of, or would add, are copied instead.
+the files that git knows of, or would add, are copied instead. The copy is outside of the checkout, in whose git all of its files
+would be ignored ones, which the tools leave out.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-TREE = ROOT / ".cache" / "tree"
+CACHE = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpuops-mps"
+TREE = CACHE / "tree" / hashlib.sha256(str(ROOT).encode()).hexdigest()[:8]
 
 
 def collection_files(root: Path = ROOT) -> list[Path]:
@@ -44,8 +47,6 @@ def build_tree(tree: Path = TREE) -> Path:
     remove_others(collection, set(wanted))
     for name in wanted:
         copy_if_changed(ROOT / name, collection / name)
-    # ansible-test asks git for the files; the checkout around the copy would answer that all of them are ignored.
-    subprocess.run(["git", "init", "--quiet", str(collection)], check=True)
     neighbour = tree / "ansible_collections" / "kubernetes" / "core"
     if not neighbour.is_dir():
         shutil.copytree(find_kubernetes_core(), neighbour, ignore=shutil.ignore_patterns("tests", "docs", "__pycache__"))
@@ -55,8 +56,7 @@ def build_tree(tree: Path = TREE) -> Path:
 def remove_others(collection: Path, wanted: set[Path]) -> None:
     """Delete what an earlier copy left behind, ansible-test's own output included."""
     for path in [path for path in collection.rglob("*") if path.is_file() or path.is_symlink()]:
-        name = path.relative_to(collection)
-        if name not in wanted and name.parts[0] != ".git":
+        if path.relative_to(collection) not in wanted:
             path.unlink()
 
 
