@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -13,9 +14,13 @@ from typing import Any
 
 import pytest
 
+from tests.integration.ansible_runs import COLLECTIONS
 from tests.integration.ansible_runs import run_module as _run_module
 from tests.integration.ansible_runs import run_playbook as _run_playbook
 from tests.testbed.bed import TestBed
+
+# Tests that hold the product's core against a bed import the collection from the tree that `make venv` makes.
+sys.path.insert(0, str(COLLECTIONS))
 
 
 @pytest.fixture(scope="session")

@@ -123,7 +123,7 @@ GPUS = st.builds(GpuModel, memory_mib=st.integers(100, 400_000), compute=st.tupl
 
 
 @given(GPUS, st.integers(1, 200_000))
-@settings(max_examples=20_000)
+@settings(max_examples=2_000)
 def test_the_advice_meets_the_memory_need_and_one_more_replica_would_not(gpu: GpuModel, need: int) -> None:
     try:
         advice = advise_memory(gpu, need, config="key")
@@ -135,7 +135,7 @@ def test_the_advice_meets_the_memory_need_and_one_more_replica_would_not(gpu: Gp
 
 
 @given(GPUS, st.integers(1, 1000))
-@settings(max_examples=20_000)
+@settings(max_examples=2_000)
 def test_what_is_advised_is_predicted_without_an_error(gpu: GpuModel, clients: int) -> None:
     try:
         advice = advise_clients(gpu, clients, config="key")

@@ -361,7 +361,7 @@ def test_everything_has_a_prediction_and_it_is_consistent(config: SharingConfig,
 
 
 @given(REPLICAS, REPLICAS, NODES)
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 def test_fewer_replicas_are_never_refused_where_more_are_accepted(one: int, other: int, gpus: Gpus) -> None:
     fewer, more = sorted((one, other))
     refused_fewer, refused_more = codes(judge(mps(fewer), gpus), "error"), codes(judge(mps(more), gpus), "error")
@@ -371,7 +371,7 @@ def test_fewer_replicas_are_never_refused_where_more_are_accepted(one: int, othe
 
 
 @given(CONFIGS, CONFIGS, st.integers(1, 16), st.integers(1, 400_000))
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 def test_the_prediction_does_not_depend_on_the_config_before(now: SharingConfig, then: SharingConfig, count: int, memory_mib: int) -> None:
     """Sharing changes the labels the facts are read from; the facts must come out the same."""
     bare = replace(T4, count=count, total=count, memory_mib=memory_mib)
