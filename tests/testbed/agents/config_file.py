@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tests.testbed.agents.go_yaml import NotJson, YamlError, go_number, to_json_value
 
@@ -82,8 +83,9 @@ class Config:
         return self.time_slicing if self.mps is None else self.mps
 
 
+@lru_cache(maxsize=256)
 def parse_config(text: str) -> Config:
-    """The config in ``text``. Raises ConfigError with the real parser's message."""
+    """The config in ``text`` (remembered: a fleet reads the same few files again and again). Raises ConfigError with the real parser's message."""
     try:
         document = to_json_value(text)
     except NotJson as error:

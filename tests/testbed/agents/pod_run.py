@@ -86,8 +86,6 @@ class PodRun:
     # From the start to the running containers
 
     def start(self) -> None:
-        every = (*init_containers(self.pod), *containers(self.pod))
-        self.logs.create(tuple(str(item["name"]) for item in every))
         refusal = self.node.admit(self)
         if refusal:
             self.stage, self.refusal = "refused", refusal
@@ -102,7 +100,12 @@ class PodRun:
         """Have KWOK answer for the pod's logs and commands."""
         if not self.served:
             self.served = True
+            self._create_logs()
             self.node.world.serve(self)
+
+    def _create_logs(self) -> None:
+        every = (*init_containers(self.pod), *containers(self.pod))
+        self.logs.create(tuple(str(item["name"]) for item in every))
 
     def _mount(self) -> None:
         if self.stage != "mounting":
@@ -315,6 +318,8 @@ class PodRun:
         self.link = saved["link"]
         self.crashes = dict(saved["crashes"])
         self.served = saved["served"]
+        if self.served:
+            self._create_logs()
         self.states = {name: _container_from_json(item) for name, item in saved["states"].items()}
         self.refusal = Refusal(*saved["refusal"]) if saved["refusal"] else None
         self.stage = saved["stage"]
