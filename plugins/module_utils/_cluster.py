@@ -284,7 +284,7 @@ class Cluster:
     def delete(self, path: str, *, uid: str | None = None, resource_version: str | None = None, grace_seconds: int | None = None) -> bool:
         """Delete one object; True when this call did it, False when it was gone already (or, by ``uid``, is another one by now)."""
         try:
-            self._request("DELETE", path, body=_delete_options(uid, resource_version, grace_seconds), query=self._write_query(), guarded=True)
+            self._request("DELETE", path, body=self._delete_options(uid, resource_version, grace_seconds), query=self._write_query(), guarded=True)
         except ClusterError as error:
             if error.status == 404 or (error.status == 409 and uid and resource_version is None):
                 return False
@@ -298,7 +298,7 @@ class Cluster:
             "apiVersion": "policy/v1",
             "kind": "Eviction",
             "metadata": {"name": name, "namespace": namespace},
-            "deleteOptions": _delete_options(uid, None, None),
+            "deleteOptions": self._delete_options(uid, None, None),
         }
         try:
             self._request("POST", f"{path}/eviction", body=body, query=self._write_query(), idempotent=uid is not None, guarded=True)
@@ -375,6 +375,18 @@ class Cluster:
         if self._dry_run:
             query.append(("dryRun", "All"))
         return query
+
+    def _delete_options(self, uid: str | None, resource_version: str | None, grace_seconds: int | None) -> Object:
+        """The body of a deletion. The API server takes dryRun from here and overlooks the query once there is a body."""
+        preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
+        options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        if self._dry_run:
+            options["dryRun"] = ["All"]
+        return options
 
     def _headers(self, accept: str, content_type: str | None) -> dict[str, str]:
         """Default headers of the client (impersonation) with ours; asking for the token refreshes one that has expired."""
@@ -493,16 +505,6 @@ def _events(path: str, response: t.Any) -> t.Iterator[WatchEvent]:
                 status = event["object"]
                 raise _error_of("GET", path, _Answer(int(status.get("code") or 500), {}, json.dumps(status).encode()), "")
             yield WatchEvent(event["type"], event["object"])
-
-
-def _delete_options(uid: str | None, resource_version: str | None, grace_seconds: int | None) -> Object:
-    preconditions = {key: value for key, value in (("uid", uid), ("resourceVersion", resource_version)) if value}
-    options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
-    if preconditions:
-        options["preconditions"] = preconditions
-    if grace_seconds is not None:
-        options["gracePeriodSeconds"] = grace_seconds
-    return options
 
 
 def _rfc3339(date: str | None) -> str | None:

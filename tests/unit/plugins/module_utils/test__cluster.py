@@ -94,6 +94,8 @@ def test_every_write_names_the_field_manager_and_a_dry_run_is_one(cluster: Any, 
     found.json_patch(f"{NODES}/a", [])
     found.create(NODES, {})
     found.delete(f"{NODES}/a")
+    # With a body the API server takes dryRun from the body alone.
+    assert pool.requests[-1].body.get("dryRun") == (["All"] if dry_run else None)
     assert [request.url.partition("?")[2] for request in pool.requests] == [query] * 4
     assert [request.headers["Content-Type"] for request in pool.requests[:2]] == ["application/merge-patch+json", "application/json-patch+json"]
 
