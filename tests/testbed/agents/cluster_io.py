@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlencode
 
 import urllib3
@@ -63,7 +64,7 @@ def read_kubeconfig(path: Path) -> Access:
     )
 
 
-def _named(items: list[dict[str, object]], name: str) -> dict[str, object]:
+def _named(items: list[dict[str, Any]], name: str) -> dict[str, Any]:
     return next(item for item in items if item["name"] == name)
 
 
@@ -95,7 +96,7 @@ class Api:
             retries=False,
         )
 
-    def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> dict[str, object]:
+    def request(self, method: str, path: str, body: object = None, content_type: str = "application/json") -> dict[str, Any]:
         headers = {**self._pool.headers, "Content-Type": content_type}
         data = None if body is None else json.dumps(body).encode()
         answer = self._pool.request(method, self._server + path, body=data, headers=headers, timeout=30.0)
@@ -103,7 +104,7 @@ class Api:
             raise ApiError(answer.status, answer.data.decode(errors="replace"))
         return json.loads(answer.data) if answer.data else {}
 
-    def pages(self, path: str) -> Iterator[dict[str, object]]:
+    def pages(self, path: str) -> Iterator[dict[str, Any]]:
         """The chunks of a list."""
         token = ""
         while True:
@@ -113,7 +114,7 @@ class Api:
             if not token:
                 return
 
-    def watch(self, path: str, version: str) -> Iterator[dict[str, object]]:
+    def watch(self, path: str, version: str) -> Iterator[dict[str, Any]]:
         """The events since `version` until the server ends the stream."""
         query = urlencode({"watch": "1", "resourceVersion": version, "allowWatchBookmarks": "true", "timeoutSeconds": WATCH_SECONDS})
         answer = self._pool.request(
@@ -130,7 +131,7 @@ class Api:
             answer.close()
 
 
-Event = tuple[str, str, dict[str, object]]  # kind; ADDED, MODIFIED or DELETED; the object
+Event = tuple[str, str, dict[str, Any]]  # kind; ADDED, MODIFIED or DELETED; the object
 
 
 class Informer(threading.Thread):
@@ -139,7 +140,7 @@ class Informer(threading.Thread):
     def __init__(self, api: Api, kind: str, path: str, events: queue.SimpleQueue[Event]) -> None:
         super().__init__(daemon=True, name=f"informer-{kind}")
         self._api, self._kind, self._path, self._events = api, kind, path, events
-        self._known: dict[str, dict[str, object]] = {}
+        self._known: dict[str, dict[str, Any]] = {}
         self.listed = threading.Event()
 
     def run(self) -> None:
@@ -153,7 +154,7 @@ class Informer(threading.Thread):
                 time.sleep(RETRY_SECONDS)
 
     def _list(self) -> str:
-        found: dict[str, dict[str, object]] = {}
+        found: dict[str, dict[str, Any]] = {}
         version = ""
         for chunk in self._api.pages(self._path):
             version = chunk["metadata"]["resourceVersion"]
@@ -174,7 +175,7 @@ class Informer(threading.Thread):
                 if event["type"] != "BOOKMARK":
                     self._emit(event["type"], item)
 
-    def _emit(self, change: str, item: dict[str, object]) -> None:
+    def _emit(self, change: str, item: dict[str, Any]) -> None:
         uid = item["metadata"]["uid"]
         if change == "DELETED":
             self._known.pop(uid, None)
@@ -191,7 +192,7 @@ class Write:
     key: str
     method: str
     path: str
-    body: Mapping[str, object]
+    body: Mapping[str, Any]
     content_type: str = MERGE_PATCH
     replaceable: bool = False
 

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any, TypeGuard
 
 from tests.testbed.agents.go_yaml import NotJson, YamlError, go_number, to_json_value
 
@@ -114,9 +115,9 @@ class _Fields:
         self.mismatch = self.mismatch or error
 
 
-def _decode_config(document: object) -> Config:
+def _decode_config(document: Any) -> Config:
     fields = _Fields()
-    found: dict[str, object] = {}
+    found: dict[str, Any] = {}
     if document is not None and not isinstance(document, dict):
         raise _TypeMismatch(_kind(document), "v1.Config").at("value")
     for key, value in _struct_items(document, ("flags", "imex", "resources", "sharing", "version")):
@@ -130,14 +131,14 @@ def _decode_config(document: object) -> Config:
     return Config(found.get("flags"), mps, time_slicing or SharingBlock())
 
 
-def _struct_items(value: object, names: tuple[str, ...]) -> list[tuple[str, object]]:
+def _struct_items(value: Any, names: tuple[str, ...]) -> list[tuple[str, Any]]:
     """(field, value) for the keys that name a field, exactly or but for case, in the order of the JSON text."""
     by_fold = {name.casefold(): name for name in names}
     items = sorted((value or {}).items(), key=lambda item: item[0].encode())
     return [(by_fold[key.casefold()], item) for key, item in items if key.casefold() in by_fold]
 
 
-def _version(value: object, fields: _Fields) -> str | None:
+def _version(value: Any, fields: _Fields) -> str | None:
     """A plain string field: the YAML library turns numbers and booleans into text for it."""
     if isinstance(value, dict | list):
         fields.keep(_TypeMismatch(_kind(value), "string").at("struct field Config.version"))
@@ -151,21 +152,21 @@ STRING_FLAGS = ("migStrategy", "mpsRoot", "nvidiaDriverRoot", "nvidiaDevRoot", "
 BOOL_FLAGS = ("failOnInitError", "gdrcopyEnabled", "gdsEnabled", "mofedEnabled", "useNodeFeatureAPI")
 
 
-def _flags(value: object, fields: _Fields) -> str | None:
+def _flags(value: Any, fields: _Fields) -> str | None:
     """``flags``: only migStrategy has a reader here, the rest is checked for its type."""
     if not _is_object(value, "struct field Config.flags", "v1.Flags", fields):
         return None
-    mig_strategy = None
+    mig_strategy: str | None = None
     for name, item in _struct_items(value, STRING_FLAGS + BOOL_FLAGS):
-        wanted, kind = (str, "string") if name in STRING_FLAGS else (bool, "bool")
+        wanted: type = str if name in STRING_FLAGS else bool
         if item is not None and not isinstance(item, wanted):
-            fields.keep(_TypeMismatch(_kind(item), kind).at(f"struct field Flags.flags.CommandLineFlags.{name}"))
+            fields.keep(_TypeMismatch(_kind(item), "string" if wanted is str else "bool").at(f"struct field Flags.flags.CommandLineFlags.{name}"))
         elif name == "migStrategy":
             mig_strategy = item
     return mig_strategy
 
 
-def _resources(value: object, fields: _Fields) -> None:
+def _resources(value: Any, fields: _Fields) -> None:
     """``resources``: checked and then dropped (the plugin disables resource naming)."""
     if not _is_object(value, "struct field Config.resources", "v1.Resources", fields):
         return
@@ -179,7 +180,7 @@ def _resources(value: object, fields: _Fields) -> None:
             _unmarshal_in(f"struct field Resources.resources.{name}", _named_pattern, item)
 
 
-def _named_pattern(value: object) -> None:
+def _named_pattern(value: Any) -> None:
     raw = _raw_map(value)
     for key in ("pattern", "name"):
         if key not in raw:
@@ -188,11 +189,11 @@ def _named_pattern(value: object) -> None:
     resource_name(_string(raw["name"]))
 
 
-def _imex(value: object, fields: _Fields) -> None:
+def _imex(value: Any, fields: _Fields) -> None:
     _is_object(value, "struct field Config.imex", "v1.Imex", fields)
 
 
-def _sharing(value: object, fields: _Fields) -> tuple[SharingBlock | None, SharingBlock | None] | None:
+def _sharing(value: Any, fields: _Fields) -> tuple[SharingBlock | None, SharingBlock | None] | None:
     if not _is_object(value, "struct field Config.sharing", "v1.Sharing", fields):
         return None
     mps, time_slicing = None, None
@@ -205,7 +206,7 @@ def _sharing(value: object, fields: _Fields) -> tuple[SharingBlock | None, Shari
     return mps, time_slicing
 
 
-_CONFIG_FIELDS: Mapping[str, Callable[[object, _Fields], object]] = {
+_CONFIG_FIELDS: Mapping[str, Callable[[Any, _Fields], Any]] = {
     "flags": _flags,
     "imex": _imex,
     "resources": _resources,
@@ -214,7 +215,7 @@ _CONFIG_FIELDS: Mapping[str, Callable[[object, _Fields], object]] = {
 }
 
 
-def _unmarshal_in(place: str, unmarshal: Callable[[object], object], value: object) -> object:
+def _unmarshal_in(place: str, unmarshal: Callable[[object], Any], value: Any) -> Any:
     """A hand-written unmarshaler inside a struct: its type errors get the struct's place, all its errors end the decoding."""
     try:
         return unmarshal(value)
@@ -222,7 +223,7 @@ def _unmarshal_in(place: str, unmarshal: Callable[[object], object], value: obje
         raise error.at(place) from None
 
 
-def _sharing_block(value: object) -> SharingBlock:
+def _sharing_block(value: Any) -> SharingBlock:
     raw = _raw_map(value)
     rename = _boolean(raw["renameByDefault"]) if "renameByDefault" in raw else None
     fail = _boolean(raw["failRequestsGreaterThanOne"]) if "failRequestsGreaterThanOne" in raw else None
@@ -237,7 +238,7 @@ def _sharing_block(value: object) -> SharingBlock:
     return SharingBlock(bool(rename), fail, entries)
 
 
-def _entry(value: object) -> Entry:
+def _entry(value: Any) -> Entry:
     raw = _raw_map(value)
     if "name" not in raw:
         raise ConfigError("no resource name specified")
@@ -272,7 +273,7 @@ UUID = re.compile(r"(GPU|MIG)-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0
 DEVICE_INDEX = re.compile(r"[0-9]+(:[0-9]+)?")
 
 
-def _devices(value: object) -> None:
+def _devices(value: Any) -> None:
     """``devices``: has no effect in the end, but must be well formed."""
     if value is None or isinstance(value, str):
         if value != "all":
@@ -287,7 +288,7 @@ def _devices(value: object) -> None:
         raise ConfigError(f"unrecognized type for devices spec: {_kind(value)}")
 
 
-def _device(item: object) -> None:
+def _device(item: Any) -> None:
     if _is_number(item) and item == int(item) and item >= 0:
         return
     if isinstance(item, str) and (UUID.fullmatch(item) or DEVICE_INDEX.fullmatch(item)):
@@ -296,15 +297,15 @@ def _device(item: object) -> None:
     raise ConfigError(f"unsupported type for device in devices list: {shown}, {_go_type(item)}")
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: Any) -> TypeGuard[int | float]:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _go_type(value: object) -> str:
+def _go_type(value: Any) -> str:
     return "string" if isinstance(value, str) else "float64" if _is_number(value) else _kind(value)
 
 
-def _raw_map(value: object) -> dict[str, object]:
+def _raw_map(value: Any) -> dict[str, Any]:
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -312,19 +313,19 @@ def _raw_map(value: object) -> dict[str, object]:
     return value
 
 
-def _string(value: object) -> str:
+def _string(value: Any) -> str:
     if value is not None and not isinstance(value, str):
         raise _TypeMismatch(_kind(value), "string")
     return value or ""
 
 
-def _boolean(value: object) -> bool | None:
+def _boolean(value: Any) -> bool | None:
     if value is not None and not isinstance(value, bool):
         raise _TypeMismatch(_kind(value), "bool")
     return value
 
 
-def _integer(value: object) -> int:
+def _integer(value: Any) -> int:
     """A Go int: 4.0 is 4; 4.5 and what does not fit are named in the message, other types are not. null leaves 0."""
     if value is None:
         return 0
@@ -335,13 +336,13 @@ def _integer(value: object) -> int:
     return int(value)
 
 
-def _is_object(value: object, place: str, wanted: str, fields: _Fields) -> bool:
+def _is_object(value: Any, place: str, wanted: str, fields: _Fields) -> bool:
     if value is not None and not isinstance(value, dict):
         fields.keep(_TypeMismatch(_kind(value), wanted).at(place))
     return isinstance(value, dict)
 
 
-def _kind(value: object) -> str:
+def _kind(value: Any) -> str:
     """encoding/json's word for the kind of a JSON value."""
     if isinstance(value, bool):
         return "bool"

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import yaml
 
@@ -31,7 +32,7 @@ class YamlError(ValueError):
     """The text is no YAML to go-yaml; the message is go-yaml's, after ``yaml: ``."""
 
 
-def to_json_value(text: str) -> object:
+def to_json_value(text: str) -> Any:
     """The first document as JSON data: dict, list, str, int, float, bool or None. Raises YamlError."""
     try:
         events = _first_document(text)
@@ -68,17 +69,17 @@ class _Reader:
 
     def __init__(self, events: Iterator[yaml.Event]) -> None:
         self._events = events
-        self._anchors: dict[str, object] = {}
+        self._anchors: dict[str, Any] = {}
         self._open: set[str] = set()
 
-    def value(self) -> object:
+    def value(self) -> Any:
         return self._value(next(self._events))
 
-    def _value(self, event: yaml.Event) -> object:
+    def _value(self, event: yaml.Event) -> Any:
         if isinstance(event, yaml.AliasEvent):
             return self._alias(event.anchor)
         if isinstance(event, yaml.ScalarEvent):
-            value: object = _scalar(event)
+            value: Any = _scalar(event)
         else:
             self._open.add(event.anchor or "")
             value = self._sequence() if isinstance(event, yaml.SequenceStartEvent) else self._mapping()
@@ -87,21 +88,21 @@ class _Reader:
             self._anchors[event.anchor] = value
         return value
 
-    def _alias(self, anchor: str) -> object:
+    def _alias(self, anchor: str) -> Any:
         if anchor in self._open:
             raise YamlError(f"anchor '{anchor}' value contains itself")
         if anchor not in self._anchors:
             raise YamlError(f"unknown anchor '{anchor}' referenced")
         return self._anchors[anchor]
 
-    def _sequence(self) -> list[object]:
+    def _sequence(self) -> list[Any]:
         values = []
         while not isinstance(event := next(self._events), yaml.SequenceEndEvent):
             values.append(self._value(event))
         return values
 
-    def _mapping(self) -> dict[str, object]:
-        values: dict[str, object] = {}
+    def _mapping(self) -> dict[str, Any]:
+        values: dict[str, Any] = {}
         while not isinstance(event := next(self._events), yaml.MappingEndEvent):
             merges = isinstance(event, yaml.ScalarEvent) and event.value == "<<" and event.implicit[0]
             key = self._value(event)
@@ -113,7 +114,7 @@ class _Reader:
         return values
 
 
-def _merged(value: object) -> dict[str, object]:
+def _merged(value: Any) -> dict[str, Any]:
     """What ``<<: value`` adds; in a list the first map wins."""
     maps = value if isinstance(value, list) else [value]
     if not all(isinstance(item, dict) for item in maps):
@@ -121,7 +122,7 @@ def _merged(value: object) -> dict[str, object]:
     return {key: item[key] for item in reversed(maps) for key in item}
 
 
-def _key(key: object) -> str:
+def _key(key: Any) -> str:
     """A JSON object's key; the two libraries refuse maps, lists and null as keys."""
     if isinstance(key, dict | list):
         raise YamlError(f"invalid map key: {_go_syntax(key)}")
@@ -132,7 +133,7 @@ def _key(key: object) -> str:
     return go_number(key) if isinstance(key, int | float) else str(key)
 
 
-def _go_syntax(value: object) -> str:
+def _go_syntax(value: Any) -> str:
     """A value as Go's %#v prints it, for the message about a map used as a key (a template left in the text)."""
     if isinstance(value, dict):
         inside = ", ".join(f"{_go_syntax(key)}:{_go_syntax(item)}" for key, item in value.items())
@@ -153,20 +154,21 @@ def go_number(value: int | float) -> str:
     return re.sub(r"e([-+])0?(\d)$", r"e\g<1>0\2", repr(value)) if "e" in repr(value) else repr(value)
 
 
-def _scalar(event: yaml.ScalarEvent) -> object:
+def _scalar(event: yaml.ScalarEvent) -> Any:
     tag = event.tag
     if not tag and not event.implicit[0]:
         return event.value
     if tag and tag not in {TAG + name for name in ("bool", "int", "float", "null", "timestamp")}:
         return event.value
     value = resolve(event.value)
-    wanted = {TAG + "bool": bool, TAG + "int": int, TAG + "float": (int, float), TAG + "null": type(None)}.get(tag or "")
+    kinds: dict[str, Any] = {TAG + "bool": bool, TAG + "int": int, TAG + "float": (int, float), TAG + "null": type(None)}
+    wanted = kinds.get(tag or "")
     if wanted is not None and (not isinstance(value, wanted) or (tag != TAG + "bool" and isinstance(value, bool))):
         raise YamlError(f"cannot decode !!str `{event.value}` as a !!{tag[len(TAG) :]}")
     return float(value) if tag == TAG + "float" else value
 
 
-def resolve(text: str) -> object:
+def resolve(text: str) -> Any:
     """A plain scalar's value by go-yaml v2's rules (YAML 1.1 words, Go's integer prefixes, no base 60, dates stay text)."""
     if text in TRUE_WORDS:
         return True
@@ -193,7 +195,7 @@ def _integer(match: re.Match[str]) -> int | float:
     return value if -(2**63) <= value < 2**64 else float(value)
 
 
-def _refuse_unsupported(value: object) -> None:
+def _refuse_unsupported(value: Any) -> None:
     """JSON has no infinity and no NaN: encoding/json fails on them."""
     if isinstance(value, float) and not math.isfinite(value):
         raise NotJson(f"unsupported value: {'NaN' if math.isnan(value) else '+Inf' if value > 0 else '-Inf'}")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 MIB = 1024 * 1024
 GIB = 1024 * MIB
@@ -59,7 +60,7 @@ class Gpu:
         return f"{instance.slices}g.{gigabytes}gb"
 
 
-def gpu_from_facts(facts: Mapping[str, object]) -> Gpu:
+def gpu_from_facts(facts: Mapping[str, Any]) -> Gpu:
     """A GPU from a node set file or an executed vector: product, memory_mib or memory_bytes, compute "7.5", mig_*."""
     memory = facts.get("memory_bytes") or int(facts.get("memory_mib") or 0) * MIB
     compute = str(facts.get("compute") or "")
@@ -75,10 +76,10 @@ def gpu_from_facts(facts: Mapping[str, object]) -> Gpu:
     )
 
 
-def gpus_from_annotation(entries: Sequence[Mapping[str, object]]) -> tuple[Gpu, ...]:
+def gpus_from_annotation(entries: Sequence[Mapping[str, Any]]) -> tuple[Gpu, ...]:
     """The node's GPUs in index order; an entry with ``count`` stands for so many equal GPUs."""
     return tuple(gpu_from_facts(entry) for entry in entries for _copy in range(int(entry.get("count", 1))))
 
 
-def _instance(facts: Mapping[str, object]) -> MigInstance:
+def _instance(facts: Mapping[str, Any]) -> MigInstance:
     return MigInstance(int(facts["memory_mb"]), tuple(int(facts.get(name, 0)) for name in INSTANCE_ATTRIBUTES))

@@ -10,6 +10,7 @@ It is written to a file after every change. The agents read it back after a rest
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from typing import Any
 
 from tests.testbed.agents.hardware import Gpu
 from tests.testbed.agents.kubelet import Allocation, Registration
@@ -41,7 +42,7 @@ class Host:
         """A killed daemon leaves EXCLUSIVE_PROCESS behind, and a pipe that nobody answers."""
         self.daemons = {}
 
-    def as_json(self, gpus: tuple[Gpu, ...]) -> dict[str, object]:
+    def as_json(self, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
         return {
             "daemons": {pipe: asdict(daemon) for pipe, daemon in self.daemons.items()},
             "owner": self.owner,
@@ -53,7 +54,7 @@ class Host:
         }
 
 
-def host_from_json(data: dict[str, object]) -> Host:
+def host_from_json(data: dict[str, Any]) -> Host:
     """The state as it was written."""
     return Host(
         daemons={pipe: _daemon(item) for pipe, item in data["daemons"].items()},
@@ -65,12 +66,12 @@ def host_from_json(data: dict[str, object]) -> Host:
     )
 
 
-def _daemon(item: dict[str, object]) -> Daemon:
+def _daemon(item: dict[str, Any]) -> Daemon:
     memory = tuple((index, limit) for index, limit in item["memory_mib"])
     return Daemon(item["resource"], item["thread_percentage"], memory, tuple(item["devices"]))
 
 
-def _gpu_facts(index: int, gpu: Gpu) -> dict[str, object]:
+def _gpu_facts(index: int, gpu: Gpu) -> dict[str, Any]:
     return {
         "index": str(index),
         "name": gpu.product,

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from functools import partial
 from random import Random
-from typing import Protocol
+from typing import Any, Protocol
 
 from tests.testbed.agents import cuda, kubelet
 from tests.testbed.agents.client_programs import CudaProgram
@@ -48,7 +49,7 @@ class World(Protocol):
     delays: Delays
     plugin_version: Version
     random: Random
-    config_maps: Mapping[tuple[str, str], Mapping[str, str]]
+    config_maps: dict[tuple[str, str], Mapping[str, str]]
 
     def now(self) -> str: ...
     def later(self, seconds: float, action: Callable[[], None]) -> None: ...
@@ -56,7 +57,7 @@ class World(Protocol):
     def pod_logs(self, pod: Json) -> PodLogs: ...
     def touch(self, node: str) -> None: ...
     def serve(self, run: PodRun) -> None: ...
-    def patch_pod_status(self, pod: Json, status: Mapping[str, object]) -> None: ...
+    def patch_pod_status(self, pod: Json, status: Mapping[str, Any]) -> None: ...
     def delete_pod(self, pod: Json) -> None: ...
     def patch_node_labels(self, node: str, labels: Mapping[str, str | None]) -> None: ...
     def patch_node_status(self, node: str, capacity: Mapping[str, str], allocatable: Mapping[str, str]) -> None: ...
@@ -66,14 +67,14 @@ class World(Protocol):
 class NodeAgent:
     """Everything that runs on the node; all of it in one thread."""
 
-    def __init__(self, world: World, node: Json, saved: Mapping[str, object] | None) -> None:
+    def __init__(self, world: World, node: Json, saved: Mapping[str, Any] | None) -> None:
         self.world = world
         self.node = node
         self.name = str(node["metadata"]["name"])
         self.gpus = node_gpus(node)
         self.faults = node_faults(node)
         self.host = host_from_json(saved["host"]) if saved else Host()
-        self.saved_pods: dict[str, dict[str, object]] = dict(saved["pods"]) if saved else {}
+        self.saved_pods: dict[str, dict[str, Any]] = dict(saved["pods"]) if saved else {}
         self.pods: dict[str, PodRun] = {}
         self.cut_off = is_cut_off(node)
         self._held: dict[str, Json] = {}  # pods that changed while the node was cut off
@@ -82,7 +83,7 @@ class NodeAgent:
             self._write_resources()
             self._expire_stopped()
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         pods = {uid: run.as_json() for uid, run in self.pods.items()}
         return {"host": self.host.as_json(self.gpus), "pods": pods, "clients": self._client_counts()}
 
@@ -235,7 +236,7 @@ class NodeAgent:
     def _expire_stopped(self) -> None:
         for name, item in self.host.registrations.items():
             if item.stopped and not item.expired:
-                self.world.later(self.world.delays.stale_resource, lambda name=name, item=item: self._expire(name, item))
+                self.world.later(self.world.delays.stale_resource, partial(self._expire, name, item))
 
     def _expire(self, name: str, stopped: Registration) -> None:
         if self.host.registrations.get(name) == stopped:

@@ -9,12 +9,13 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from tests.testbed.agents.config_file import PREFIX
 from tests.testbed.agents.config_manager import Settings, Version
 from tests.testbed.agents.hardware import Gpu, gpus_from_annotation
 
-Json = Mapping[str, object]
+Json = Mapping[str, Any]
 
 GPU_ANNOTATION = "testbed.gpuops.example/gpus"
 FAULT_ANNOTATION = "testbed.gpuops.example/fault"
@@ -91,7 +92,10 @@ def environment(container: Json) -> dict[str, str]:
 def image_version(container: Json, otherwise: Version) -> Version:
     """The version in the image's tag; a digest or another tag says nothing."""
     match = IMAGE_VERSION.search(str(container.get("image") or ""))
-    return tuple(map(int, match.groups())) if match else otherwise
+    if not match:
+        return otherwise
+    major, minor, patch = map(int, match.groups())
+    return major, minor, patch
 
 
 def manager_settings(container: Json) -> Settings:

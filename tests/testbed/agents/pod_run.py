@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tests.testbed.agents import client_programs, programs
 from tests.testbed.agents.config_manager import NO_CONFIG
@@ -284,7 +284,7 @@ class PodRun:
         self.node.release(self)
         self.node.world.delete_pod(self.pod)
 
-    def _final_status(self) -> dict[str, object]:
+    def _final_status(self) -> dict[str, Any]:
         now = self.node.world.now()
         for name, state in self.states.items():
             if state.phase == "running":
@@ -298,11 +298,11 @@ class PodRun:
         """Have the pod's status written once the present event is dealt with."""
         self.node.world.mark(self)
 
-    def status(self) -> dict[str, object]:
+    def status(self) -> dict[str, Any]:
         now = self.node.world.now()
         return failed_status(self.refusal, now) if self.refusal else pod_status(self.pod, self.states, now)
 
-    def as_json(self) -> dict[str, object]:
+    def as_json(self) -> dict[str, Any]:
         return {
             "stage": self.stage,
             "link": self.link,
@@ -313,7 +313,7 @@ class PodRun:
             "refusal": [self.refusal.reason, self.refusal.message] if self.refusal else None,
         }
 
-    def resume(self, saved: dict[str, object]) -> None:
+    def resume(self, saved: dict[str, Any]) -> None:
         """Take up a pod where an earlier agents process left it."""
         self.link = saved["link"]
         self.crashes = dict(saved["crashes"])
@@ -330,7 +330,7 @@ class PodRun:
         for container in (*init_containers(self.pod), *containers(self.pod)):
             self._resume_container(container, saved["memory"].get(container["name"]))
 
-    def _resume_container(self, container: Json, memory: dict[str, object] | None) -> None:
+    def _resume_container(self, container: Json, memory: dict[str, Any] | None) -> None:
         name = str(container["name"])
         state = self.states[name]
         if state.phase == "running":
@@ -341,11 +341,11 @@ class PodRun:
             self.node.world.later(self.node.world.delays.crash_backoff, lambda: self._start_container(container))
 
 
-def _container_json(state: Container) -> dict[str, object]:
+def _container_json(state: Container) -> dict[str, Any]:
     ends = {key: vars(end) if (end := getattr(state, key)) else None for key in ("ended", "last")}
     return {**vars(state), **ends}
 
 
-def _container_from_json(item: dict[str, object]) -> Container:
+def _container_from_json(item: dict[str, Any]) -> Container:
     ends = {key: Ended(**item[key]) if item[key] else None for key in ("ended", "last")}
     return Container(**{**item, **ends})

@@ -70,7 +70,6 @@ class Container:
 
     def as_json(self) -> dict[str, object]:
         running = self.phase == "running"
-        done = self.phase == "ended" and self.ended is not None
         last = self.ended if self.phase == "waiting" and self.ended else self.last
         entry: dict[str, object] = {
             "name": self.name,
@@ -79,12 +78,14 @@ class Container:
             "ready": running,
             "started": running,
             "restartCount": self.restarts,
-            "state": {"terminated": self.ended.as_json()} if done else self._state(),
+            "state": self._state(),
             "lastState": {"terminated": last.as_json()} if last else {},
         }
         return entry
 
     def _state(self) -> dict[str, object]:
+        if self.phase == "ended" and self.ended:
+            return {"terminated": self.ended.as_json()}
         if self.phase == "running":
             return {"running": {"startedAt": self.started_at}}
         waiting = {"reason": self.reason, "message": self.message}

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.testbed.agents.cluster_io import MERGE_PATCH, Api, Event, Informer, Write, Writers
 from tests.testbed.agents.config_manager import Version
@@ -167,7 +168,7 @@ class Runtime:
     def _node_file(self, name: str) -> Path:
         return self._state / "nodes" / f"{name}.json"
 
-    def _saved(self, name: str) -> Mapping[str, object] | None:
+    def _saved(self, name: str) -> Mapping[str, Any] | None:
         path = self._node_file(name)
         return json.loads(path.read_text(encoding="utf-8")) if path.exists() else None
 
@@ -199,7 +200,7 @@ class Runtime:
         }
         return [{"name": name, "value": value} for name, value in values.items() if value]
 
-    def _create_for(self, metadata: Json, plural: str, kind: str, spec: Mapping[str, object]) -> None:
+    def _create_for(self, metadata: Json, plural: str, kind: str, spec: Mapping[str, Any]) -> None:
         """Create a KWOK object of the pod's name that disappears with the pod."""
         owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
         body = {
@@ -211,7 +212,7 @@ class Runtime:
         path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{metadata['namespace']}/{plural}"
         self._writers.put(Write(kind, "POST", path, body, "application/json"), metadata["uid"])
 
-    def patch_pod_status(self, pod: Json, status: Mapping[str, object]) -> None:
+    def patch_pod_status(self, pod: Json, status: Mapping[str, Any]) -> None:
         uid = pod["metadata"]["uid"]
         body = {"metadata": {"uid": uid}, "status": status}
         path = f"{_pod_path(pod)}/status?fieldManager=kubelet"
