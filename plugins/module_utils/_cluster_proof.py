@@ -302,7 +302,7 @@ def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> t
 
     def execute(command: str) -> str:
         pod = daemons[-1]
-        answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", command), timeout=_EXEC_SECONDS)
+        answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", f"{command} 2>&1 || true"), timeout=_EXEC_SECONDS)
         return answer.stdout
 
     modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")

@@ -17,7 +17,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import GPU_PRESENT, read_snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, parse_declaration
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import SETTLE_SECONDS, LogKey, parse_time
-from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits, read_limits
+from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits, limits_answers, limits_command, read_limits
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_reads import MAIN_CONTAINERS, limits_wanted, logs_wanted
 from ansible_collections.gpuops.mps.plugins.module_utils._drift import drift
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster, expected_by_plan
@@ -177,15 +177,9 @@ def _read_limits(cluster: Cluster, wanted: Sequence[tuple[Verdict, Pod]]) -> dic
 def daemon_limits(cluster: Cluster, pod: Pod, resource: str) -> DaemonLimits:
     """What the daemon in this pod answers about its limits for one resource. Raises ClusterError when nobody can be asked."""
 
-    def ask(question: str) -> tuple[str, int]:
-        command = f"echo {question} | CUDA_MPS_PIPE_DIRECTORY=/mps/{resource}/pipe nvidia-cuda-mps-control"
-        answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", command), timeout=_EXEC_SECONDS)
-        return answer.stdout.strip() or answer.stderr.strip(), answer.code
-
-    percentage, code = ask("get_default_active_thread_percentage")
-    if code != 0:
-        return DaemonLimits(alive=False, answer=percentage)
-    return read_limits(percentage, ask("get_default_device_pinned_mem_limit 0")[0])
+    command = ("sh", "-c", limits_command(resource))
+    answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=command, timeout=_EXEC_SECONDS)
+    return read_limits(*limits_answers(answer.stdout))
 
 
 def follow(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], *, seconds: float, patience: int) -> None:

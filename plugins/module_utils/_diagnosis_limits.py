@@ -30,13 +30,31 @@ class DaemonLimits:
     answer: str = ""
 
 
-def read_limits(percentage_answer: str, memory_answer: str, code: int = 0) -> DaemonLimits:
-    """The limits from the answers to get_default_active_thread_percentage and get_default_device_pinned_mem_limit."""
+def limits_command(resource: str) -> str:
+    """A shell command for the daemon's container that asks for both limits and ends well whatever the answers are."""
+    control = f"CUDA_MPS_PIPE_DIRECTORY=/mps/{resource}/pipe nvidia-cuda-mps-control 2>&1"
+    return (
+        f'echo "percentage=$(echo get_default_active_thread_percentage | {control})"; '
+        f'echo "memory=$(echo get_default_device_pinned_mem_limit | {control})"'
+    )
+
+
+def limits_answers(output: str) -> tuple[str, str]:
+    """The two answers in the output of that command."""
+    found = dict(line.partition("=")[::2] for line in output.splitlines() if "=" in line)
+    return found.get("percentage", "").strip(), found.get("memory", "").strip()
+
+
+def read_limits(percentage_answer: str, memory_answer: str) -> DaemonLimits:
+    """The limits from the answers to get_default_active_thread_percentage and get_default_device_pinned_mem_limit.
+
+    An answer that is no number comes from a control program that finds no daemon. That there is no control program at all
+    says nothing about the daemon.
+    """
     percentage = read_percentage(percentage_answer)
-    if code != 0 or percentage is None:
-        return DaemonLimits(alive=False, answer=(percentage_answer or memory_answer).strip())
-    text = memory_answer.strip().splitlines()[-1].strip() if memory_answer.strip() else ""
-    return DaemonLimits(True, percentage, read_memory(text), text, percentage_answer.strip())
+    if percentage is None:
+        return DaemonLimits(alive="not found" in percentage_answer, answer=percentage_answer or memory_answer)
+    return DaemonLimits(True, percentage, read_memory(memory_answer), memory_answer, percentage_answer)
 
 
 def read_percentage(answer: str) -> float | None:

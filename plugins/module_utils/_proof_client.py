@@ -138,7 +138,7 @@ def _limits(client: Client, answers: Answers, expected: Expected) -> tuple[Findi
 def judge_daemon(node: str, compute_modes: str, servers: str) -> tuple[Finding, ...]:
     """What the MPS control daemon's own pod shows while clients run: every GPU exclusive, and at least one server."""
     found = []
-    modes = [line.strip() for line in compute_modes.splitlines() if line.strip()]
+    modes = [line.strip() for line in compute_modes.splitlines() if line.strip() and "not found" not in line]
     wrong = sorted({mode for mode in modes if mode.lower() not in ("exclusive_process", "e. process")})
     if wrong:
         message = f"a GPU of {node} is in the compute mode {', '.join(wrong)} and not in EXCLUSIVE_PROCESS"

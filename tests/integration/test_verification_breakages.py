@@ -1,0 +1,227 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Break exactly one link on each node of a bed, and see the diagnosis name it.
+
+Several nodes are broken at a time, each in its own way; one verification then judges all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.integration.verifications import (
+    CONFIGS,
+    DAEMON,
+    GFD,
+    MAP,
+    MPS_NODES,
+    NAMESPACE,
+    PLUGIN,
+    POLICY,
+    configure,
+    fault,
+    label,
+    restart,
+    until,
+    verdicts,
+    write_map,
+)
+from tests.testbed.bed import TestBed
+
+FOREIGN = {
+    "apiVersion": "apps/v1",
+    "kind": "DaemonSet",
+    "metadata": {"name": "nvidia-device-plugin", "namespace": "kube-system"},
+    "spec": {
+        "selector": {"matchLabels": {"name": "foreign"}},
+        "template": {
+            "metadata": {"labels": {"name": "foreign"}},
+            "spec": {
+                "nodeSelector": {"kubernetes.io/hostname": "gpu-mixed-1"},
+                "tolerations": [{"operator": "Exists"}],
+                "containers": [{"name": "plugin", "image": "nvcr.io/nvidia/k8s-device-plugin:v0.16.2"}],
+                "volumes": [{"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}],
+            },
+        },
+    },
+}
+
+
+@dataclass(frozen=True)
+class Breakage:
+    """How a node is broken, and the verdict, link and code that must come out."""
+
+    node: str
+    what: str
+    link: str
+    code: str
+    do: Callable[[TestBed, str], None]
+    verdict: str = "broken"
+
+
+@dataclass(frozen=True)
+class Round:
+    """Breakages that hold at the same time. C(settings) go to the verification."""
+
+    name: str
+    breakages: tuple[Breakage, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+def with_fault(value: str, *restarted: str) -> Callable[[TestBed, str], None]:
+    def do(bed: TestBed, node: str) -> None:
+        fault(bed, node, value)
+        restart(bed, node, *restarted)
+
+    return do
+
+
+def with_label(value: str | None, *restarted: str, key: str | None = None) -> Callable[[TestBed, str], None]:
+    def do(bed: TestBed, node: str) -> None:
+        label(bed, node, value, **({"key": key} if key else {}))
+        restart(bed, node, *restarted)
+
+    return do
+
+
+def labels_removed(bed: TestBed, node: str) -> None:
+    """Discovery hangs after its start, and what it once published is gone."""
+    fault(bed, node, "gfd-stuck")
+    restart(bed, node, GFD)
+    present = bed.api.get(f"/api/v1/nodes/{node}")["metadata"]["labels"]
+    published = [key for key in present if key.startswith("nvidia.com/gpu.") and ".deploy." not in key and key != "nvidia.com/gpu.present"]
+    bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": dict.fromkeys([*published, "nvidia.com/mps.capable"])}})
+
+
+def edited_without_restart(bed: TestBed, node: str) -> None:
+    label(bed, node, "edited")
+    until(bed, lambda result: verdicts(result)[node][0] == "verified", patience=30)
+    write_map(bed, {**CONFIGS, "edited": CONFIGS["sliced"]})
+
+
+def second_plugin(bed: TestBed, node: str) -> None:
+    bed.api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", FOREIGN)
+    fault(bed, node, "plugin-foreign")
+
+
+ROUNDS = (
+    Round(
+        "agents",
+        (
+            Breakage("gpu-t4-1", "toolkit", "toolkit-validation", "toolkit-validation-stuck", with_fault("toolkit-validation-stuck", GFD)),
+            Breakage("gpu-t4-2", "GFD crashes", "feature-discovery-pod", "agent-crash-loop", with_fault("gfd-crash")),
+            Breakage("gpu-v100-1", "SELinux", "daemon-ready", "daemon-refused-by-selinux", with_fault("daemon-selinux", DAEMON, PLUGIN)),
+            Breakage("gpu-a100-1", "replicas by hand", "feature-discovery-labels", "discovery-labels-differ", with_label("7", key="nvidia.com/gpu.replicas")),
+            Breakage("gpu-h100-1", "not scheduled", "feature-discovery-labels", "discovery-labels-differ", with_label("false", key="nvidia.com/mps.capable")),
+            Breakage("gpu-mixed-1", "plugin never registers", "resource", "resource-not-registered", with_fault("plugin-stuck", PLUGIN)),
+            Breakage("gpu-mig-1", "MPS on MIG", "feature-discovery-pod", "mig-refuses-mps", with_label("mps-four")),
+        ),
+    ),
+    Round(
+        "content and limits",
+        (
+            Breakage("gpu-t4-1", "labels vanished", "feature-discovery-labels", "discovery-labels-absent", labels_removed),
+            Breakage("gpu-t4-2", "label names no key", "key", "key-of-label-absent", with_label("mps-nine")),
+            Breakage("gpu-v100-1", "too many replicas", "daemon-ready", "daemon-refuses-replicas", with_label("mps-twenty", DAEMON, PLUGIN)),
+            Breakage("gpu-a100-1", "relabelled, daemon not restarted", "limits", "daemon-keeps-old-limits", with_label("mps-two"), "stale"),
+            Breakage("gpu-h100-1", "daemon killed", "limits", "daemon-dead", with_fault("daemon-killed")),
+            Breakage("gpu-mixed-1", "second plugin", "plugin", "second-device-plugin", second_plugin),
+            Breakage("gpu-mig-1", "image", "feature-discovery-pod", "agent-image-pull", with_fault("image-pull", GFD)),
+        ),
+        {"limits": "all"},
+    ),
+    Round(
+        "labels and content",
+        (
+            Breakage("gpu-mig-1", "edited, not restarted", "feature-discovery-pod", "agent-stale", edited_without_restart, "stale"),
+            Breakage("gpu-t4-1", "kept off", "node", "agents-kept-off", with_label("false", key="nvidia.com/gpu.deploy.device-plugin")),
+            Breakage("gpu-t4-2", "MIG manager", "node", "mig-manager-paused", with_label("pending", key="nvidia.com/mig.config.state"), "waiting"),
+            Breakage("gpu-v100-1", "refused config", "key", "key-refused", with_label("refused")),
+            Breakage("gpu-a100-1", "plugin crashes", "plugin", "agent-crash-loop", with_fault("plugin-crash")),
+            Breakage("gpu-h100-1", "daemon never starts", "daemon-ready", "daemon-start-fails", with_fault("daemon-never-ready", DAEMON, PLUGIN)),
+            Breakage("gpu-mixed-1", "daemon crashes", "daemon-ready", "agent-crash-loop", with_fault("daemon-crash")),
+        ),
+    ),
+)
+
+
+@pytest.fixture(scope="module")
+def bed(lab: TestBed) -> Iterator[TestBed]:
+    yield lab
+    lab.api.delete("/apis/apps/v1/namespaces/kube-system/daemonsets/nvidia-device-plugin")
+    lab.reset()
+
+
+@pytest.fixture(scope="module", params=ROUNDS, ids=lambda one: one.name)
+def broken(request: pytest.FixtureRequest, bed: TestBed) -> Iterator[tuple[Round, dict[str, Any]]]:
+    """The verification of a bed on which every node is broken in its own way."""
+    configure(bed, {**dict.fromkeys(MPS_NODES, "mps-four"), "gpu-mig-1": None})
+    for breakage in request.param.breakages:
+        breakage.do(bed, breakage.node)
+    wanted = {one.node: (one.verdict, one.link, one.code) for one in request.param.breakages}
+    yield request.param, until(bed, lambda result: verdicts(result) == wanted, 45, **request.param.settings)
+    mend(bed, request.param)
+
+
+def mend(bed: TestBed, broken: Round) -> None:
+    """Take every fault and every hand-made label away, and replace the pods that suffered."""
+    for breakage in broken.breakages:
+        fault(bed, breakage.node, None)
+        for key in ("nvidia.com/gpu.deploy.device-plugin", "nvidia.com/mig.config.state"):
+            label(bed, breakage.node, "true" if "deploy" in key else None, key=key)
+        label(bed, breakage.node, "none")
+        restart(bed, breakage.node, GFD, DAEMON, PLUGIN)
+    bed.api.delete("/apis/apps/v1/namespaces/kube-system/daemonsets/nvidia-device-plugin")
+    write_map(bed, CONFIGS)
+
+
+@pytest.mark.parametrize("node", [*MPS_NODES, "gpu-mig-1"])
+def test_the_broken_link_is_named_first(broken: tuple[Round, dict[str, Any]], node: str) -> None:
+    round_, result = broken
+    breakage = next(one for one in round_.breakages if one.node == node)
+    found = next(one for one in result["nodes"] if one["node"] == node)
+    assert (found["verdict"], found["link"], found["code"]) == (breakage.verdict, breakage.link, breakage.code), found["reason"]
+    assert found["evidence"] and found["remedy"]
+
+
+def test_the_summary_counts_them(broken: tuple[Round, dict[str, Any]]) -> None:
+    round_, result = broken
+    for verdict in ("broken", "stale", "waiting"):
+        assert result["summary"][verdict] == sum(one.verdict == verdict for one in round_.breakages)
+    assert not result["verified"] and not result["clean"]
+
+
+DECLARED = {
+    "configs": {"none": {}, "mps-four": {"replicas": 4}},
+    "default": "none",
+    "node_groups": [{"name": "all", "config": "mps-four", "nodes": list(MPS_NODES)}],
+}
+
+
+def test_links_that_the_whole_cluster_shares(bed: TestBed) -> None:
+    configure(bed, {**dict.fromkeys(MPS_NODES, "mps-four"), "gpu-mig-1": None})
+    everybody = {*MPS_NODES, "gpu-mig-1"}
+
+    def broken_at(link: str, code: str, **options: Any) -> set[str]:
+        result = until(bed, lambda found: any(one[1:] == (link, code) for one in verdicts(found).values()), 20, **options)
+        return {node for node, verdict in verdicts(result).items() if verdict[1:] == (link, code)}
+
+    policy = {"name": "mps-configs", "default": "none"}
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": {"name": "mps-configs", "default": "nobody"}}}})
+    assert broken_at("key", "key-of-default-absent") == {"gpu-mig-1"}
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": {"name": "", "default": ""}}}})
+    assert broken_at("policy", "policy-names-other-map", config_map="mps-configs", **DECLARED) == everybody
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": {"name": "somebody-elses", "default": "none"}}}})
+    assert broken_at("policy", "policy-names-other-map", config_map="mps-configs", **DECLARED) == everybody
+    assert broken_at("map", "map-absent") == everybody
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": policy}}})
+    bed.api.delete(MAP)
+    assert broken_at("map", "map-absent") == everybody
+    bed.api.post(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "mps-configs"}, "data": {}})
+    assert broken_at("map", "map-without-keys") == everybody
+    write_map(bed, CONFIGS)
