@@ -103,6 +103,15 @@ def advise_clients(gpu: GpuModel, clients: int, *, config: str, rename_by_defaul
     return _advice(gpu, replicas, range(replicas + 1, cap + 1), config, rename_by_default)
 
 
+def advise_declared(gpu: GpuModel, replicas: int, *, config: str, rename_by_default: bool = False) -> Advice:
+    """What a declared number of replicas means, with the nearest number in either direction that leaves less of the threads.
+
+    Raises AdviceError for GPUs that are not shared by MPS.
+    """
+    others = sorted(range(FEWEST_REPLICAS, _cap(gpu) + 1), key=lambda other: (abs(other - replicas), other))
+    return _advice(gpu, replicas, others, config, rename_by_default)
+
+
 def _cap(gpu: GpuModel) -> int:
     cap = replica_cap(gpu.compute)
     if is_before_volta(gpu.compute) or cap is None:

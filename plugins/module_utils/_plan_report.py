@@ -10,6 +10,7 @@ import typing as t
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, NodePlan, Plan, PolicyPlan
+from ansible_collections.gpuops.mps.plugins.module_utils._plan_advice import node_templates
 
 Diff = dict[str, str]
 
@@ -68,7 +69,7 @@ def plan_diff(plan: Plan) -> list[Diff]:
 
 
 def plan_data(plan: Plan) -> dict[str, t.Any]:
-    """The plan as plain data with snake_case keys: a summary first, then map, policy, nodes and groups."""
+    """The plan as plain data with snake_case keys: a summary first, then map, policy, nodes, groups and node templates."""
     changed = [node for node in plan.nodes if node.changed]
     return {
         "summary": {
@@ -85,6 +86,7 @@ def plan_data(plan: Plan) -> dict[str, t.Any]:
         "policy": policy_data(plan.policy) if plan.policy else None,
         "nodes": [node_data(node) for node in plan.nodes],
         "groups": {name: list(nodes) for name, nodes in plan.groups.items()},
+        "node_templates": node_templates(plan),
     }
 
 

@@ -115,6 +115,12 @@ plan:
     groups:
       description: The nodes of every group.
       type: dict
+    node_templates:
+      description:
+        - For each config and kind of node that the plan shares by MPS, what an autoscaler must know of nodes that do not exist yet. Each entry has
+          C(config), C(product), C(gpus) per node, C(nodes), and C(advice) as the filter P(gpuops.mps.replica_advice#filter) gives it.
+      type: list
+      elements: dict
   sample:
     summary:
       nodes: 7

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ansible_collections.gpuops.mps.plugins.module_utils._advice import Advice, AdviceError, GpuModel, advise_clients, advise_memory
+from ansible_collections.gpuops.mps.plugins.module_utils._advice import Advice, AdviceError, GpuModel, advise_clients, advise_declared, advise_memory
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import predict
@@ -103,6 +103,13 @@ def test_a_memory_need_that_cannot_be_met_says_why(gpu: GpuModel, need: int, sai
 def test_too_many_clients_say_how_many_there_may_be(gpu: GpuModel, clients: int, said: str) -> None:
     with pytest.raises(AdviceError, match=said):
         advise_clients(gpu, clients, config="key")
+
+
+@pytest.mark.parametrize(("replicas", "better"), [(2, None), (3, 2), (6, 5), (7, 5), (34, 33), (48, 33), (17, 16), (100, None)])
+def test_a_declared_number_has_a_better_neighbour_in_either_direction(replicas: int, better: int | None) -> None:
+    advice = advise_declared(A100, replicas, config="key", rename_by_default=True)
+    assert (advice.replicas, advice.better_replicas) == (replicas, better)
+    assert advice.capacity == {"nvidia.com/gpu.shared": 4 * replicas}
 
 
 def test_what_to_know_before_declaring_it() -> None:
