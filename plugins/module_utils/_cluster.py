@@ -19,11 +19,11 @@ import time
 import typing as t
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from urllib.parse import urlencode
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
 from ansible_collections.gpuops.mps.plugins.module_utils._retry import RETRY_SECONDS, Outcome, may_retry, pause_before, retry_after_seconds
 
@@ -49,26 +49,8 @@ METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,ap
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
 Query = t.Sequence[tuple[str, str]]
-Object = dict[str, t.Any]
 Item = t.TypeVar("Item")
 Result = t.TypeVar("Result")
-
-
-class ClusterError(Exception):
-    """A request that failed for good: what is wrong, where, and what to do.
-
-    ``code`` is the code of a finding of the catalogue, ``status`` the HTTP status (None when no answer came), ``subject``
-    the API path concerned, and ``reason`` the API's own machine-readable word (``Conflict``, ``Forbidden`` ...).
-    """
-
-    def __init__(self, message: str, *, code: str, remedy: str, status: int | None = None, subject: str = "", reason: str = "") -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
-        self.remedy = remedy
-        self.status = status
-        self.subject = subject
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -102,16 +84,6 @@ class Execution:
     stdout: str
     stderr: str
     code: int
-
-
-@dataclass(frozen=True)
-class _Answer:
-    status: int
-    headers: t.Mapping[str, str]
-    body: bytes
-
-    def json(self) -> Object:
-        return json.loads(self.body) if self.body else {}
 
 
 class Cluster:
@@ -411,7 +383,7 @@ class Cluster:
         content_type: str = JSON,
         idempotent: bool = True,
         guarded: bool = False,
-    ) -> _Answer:
+    ) -> Answer:
         """One request with its retries; raises ClusterError when it fails for good."""
         deadline = time.monotonic() + RETRY_SECONDS
         attempt, signed_in_again = 0, False
@@ -425,14 +397,14 @@ class Cluster:
                 continue
             attempt += 1
             pause = pause_before(attempt, outcome, random.random())
-            error = _error_of(method, path, answer, problem)
+            error = error_of(method, path, answer, problem)
             if error.code == "disruption-budget" or not may_retry(outcome, idempotent=idempotent, guarded=guarded) or time.monotonic() + pause > deadline:
                 raise error
             if outcome.status == 429 and self._pace is not None:
                 self._pace.throttled()
             time.sleep(pause)
 
-    def _attempt(self, method: str, path: str, query: Query, body: t.Any, accept: str, content_type: str) -> tuple[_Answer | None, Outcome, str]:
+    def _attempt(self, method: str, path: str, query: Query, body: t.Any, accept: str, content_type: str) -> tuple[Answer | None, Outcome, str]:
         import urllib3
 
         url = f"{self.server}{path}" + (f"?{urlencode(query)}" if query else "")
@@ -445,8 +417,8 @@ class Cluster:
         except urllib3.exceptions.HTTPError as error:
             never_sent = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
             return None, Outcome(None, sent=not never_sent and not isinstance(error, urllib3.exceptions.SSLError)), str(error)
-        self.server_time = _rfc3339(response.headers.get("Date")) or self.server_time
-        return _Answer(response.status, response.headers, response.data), Outcome(response.status, retry_after=retry_after_seconds(response.headers)), ""
+        self.server_time = rfc3339(response.headers.get("Date")) or self.server_time
+        return Answer(response.status, response.headers, response.data), Outcome(response.status, retry_after=retry_after_seconds(response.headers)), ""
 
     def _sign_in_again(self) -> None:
         """Load the credentials anew: runs an exec plugin again, reads a rotated token file again."""
@@ -474,14 +446,14 @@ class Cluster:
                 if response.status == 401:
                     self._sign_in_again()
                 if response.status >= 400:
-                    raise _error_of("GET", path, _Answer(response.status, response.headers, response.read()), "")
+                    raise error_of("GET", path, Answer(response.status, response.headers, response.read()), "")
                 yield from _events(path, response)
             finally:
                 response.close()
         except urllib3.exceptions.ReadTimeoutError:
             return
         except urllib3.exceptions.HTTPError as error:
-            raise _error_of("GET", path, None, str(error)) from error
+            raise error_of("GET", path, None, str(error)) from error
 
 
 @dataclass(frozen=True)
@@ -503,46 +475,8 @@ def _events(path: str, response: t.Any) -> t.Iterator[WatchEvent]:
             event = json.loads(line)
             if event["type"] == "ERROR":
                 status = event["object"]
-                raise _error_of("GET", path, _Answer(int(status.get("code") or 500), {}, json.dumps(status).encode()), "")
+                raise error_of("GET", path, Answer(int(status.get("code") or 500), {}, json.dumps(status).encode()), "")
             yield WatchEvent(event["type"], event["object"])
-
-
-def _rfc3339(date: str | None) -> str | None:
-    return parsedate_to_datetime(date).strftime("%Y-%m-%dT%H:%M:%SZ") if date else None
-
-
-# What a status means, and what to do about it. 409 and 404 are judged by the callers first.
-_STATUS_CODES: t.Mapping[int, tuple[str, str]] = {
-    401: ("cluster-unauthorized", "Renew the credentials; the token or certificate was refused although it was loaded anew."),
-    403: ("cluster-forbidden", "Grant the missing right; the collection's documentation lists the roles that each task needs."),
-    404: ("object-missing", "Check the name and the namespace."),
-    409: ("changed-meanwhile", "Run again: the next run plans from what is there now."),
-    413: ("cluster-rejected", "The object is larger than the API server or etcd accepts (a ConfigMap holds at most 1 MiB)."),
-    422: ("cluster-rejected", "Correct the field that the API server names."),
-    429: ("cluster-overloaded", "Run again later; the API server still refused after a minute of retries."),
-}
-
-
-def _error_of(method: str, path: str, answer: _Answer | None, problem: str) -> ClusterError:
-    """The error for a failed attempt, with the API's own reason in it."""
-    if answer is None:
-        return ClusterError(
-            f"{method} {path}: no answer from the API server: {problem}",
-            code="cluster-unreachable",
-            remedy="Check the address, the network and certificates of the cluster, then run again: a second run starts from what is there.",
-            subject=path,
-        )
-    try:
-        status = answer.json()
-    except ValueError:
-        status = {"message": answer.body[:500].decode("utf-8", "replace")}
-    message, reason = status.get("message") or f"HTTP status {answer.status}", status.get("reason") or ""
-    causes = (status.get("details") or {}).get("causes") or []
-    if answer.status == 429 and any(cause.get("reason") == "DisruptionBudget" for cause in causes):
-        code, remedy = "disruption-budget", "Wait until the budget allows a disruption, or give the workload more replicas."
-    else:
-        code, remedy = _STATUS_CODES.get(answer.status, ("cluster-failed", "Look into the API server's log, then run again."))
-    return ClusterError(f"{method} {path}: {message}", code=code, remedy=remedy, status=answer.status, subject=path, reason=reason)
 
 
 def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
@@ -593,7 +527,7 @@ def _connection_error(error: Exception) -> ClusterError:
     if isinstance(status, int) and status:
         body = getattr(error, "body", None) or b""
         content = body if isinstance(body, bytes) else str(body).encode()
-        return _error_of("GET", "/version", _Answer(status, {}, content), "")
+        return error_of("GET", "/version", Answer(status, {}, content), "")
     return ClusterError(
         f"no connection to the cluster: {' '.join(str(error).split())}",
         code="cluster-unreachable",

@@ -1,0 +1,82 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Private to gpuops.mps: what the API server answers, and the error that a failed request becomes. Pure."""
+
+from __future__ import annotations
+
+import json
+import typing as t
+from dataclasses import dataclass
+from email.utils import parsedate_to_datetime
+
+Object = dict[str, t.Any]
+
+
+class ClusterError(Exception):
+    """A request that failed for good: what is wrong, where, and what to do.
+
+    ``code`` is the code of a finding of the catalogue, ``status`` the HTTP status (None when no answer came), ``subject``
+    the API path concerned, and ``reason`` the API's own machine-readable word (``Conflict``, ``Forbidden`` ...).
+    """
+
+    def __init__(self, message: str, *, code: str, remedy: str, status: int | None = None, subject: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.remedy = remedy
+        self.status = status
+        self.subject = subject
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One answer, its body as it came."""
+
+    status: int
+    headers: t.Mapping[str, str]
+    body: bytes
+
+    def json(self) -> Object:
+        """The body as JSON; an empty body is an empty object."""
+        return json.loads(self.body) if self.body else {}
+
+
+def rfc3339(date: str | None) -> str | None:
+    """A Date header as RFC 3339 text, None when there is none."""
+    return parsedate_to_datetime(date).strftime("%Y-%m-%dT%H:%M:%SZ") if date else None
+
+
+# What a status means, and what to do about it. 409 and 404 are judged by the callers first.
+_STATUS_CODES: t.Mapping[int, tuple[str, str]] = {
+    401: ("cluster-unauthorized", "Renew the credentials; the token or certificate was refused although it was loaded anew."),
+    403: ("cluster-forbidden", "Grant the missing right; the collection's documentation lists the roles that each task needs."),
+    404: ("object-missing", "Check the name and the namespace."),
+    409: ("changed-meanwhile", "Run again: the next run plans from what is there now."),
+    413: ("cluster-rejected", "The object is larger than the API server or etcd accepts (a ConfigMap holds at most 1 MiB)."),
+    422: ("cluster-rejected", "Correct the field that the API server names."),
+    429: ("cluster-overloaded", "Run again later; the API server still refused after a minute of retries."),
+}
+
+
+def error_of(method: str, path: str, answer: Answer | None, problem: str) -> ClusterError:
+    """The error for a failed attempt, with the API's own reason in it."""
+    if answer is None:
+        return ClusterError(
+            f"{method} {path}: no answer from the API server: {problem}",
+            code="cluster-unreachable",
+            remedy="Check the address, the network and certificates of the cluster, then run again: a second run starts from what is there.",
+            subject=path,
+        )
+    try:
+        status = answer.json()
+    except ValueError:
+        status = {"message": answer.body[:500].decode("utf-8", "replace")}
+    message, reason = status.get("message") or f"HTTP status {answer.status}", status.get("reason") or ""
+    causes = (status.get("details") or {}).get("causes") or []
+    if answer.status == 429 and any(cause.get("reason") == "DisruptionBudget" for cause in causes):
+        code, remedy = "disruption-budget", "Wait until the budget allows a disruption, or give the workload more replicas."
+    else:
+        code, remedy = _STATUS_CODES.get(answer.status, ("cluster-failed", "Look into the API server's log, then run again."))
+    return ClusterError(f"{method} {path}: {message}", code=code, remedy=remedy, status=answer.status, subject=path, reason=reason)
