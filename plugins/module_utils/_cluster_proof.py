@@ -301,9 +301,9 @@ def _look_at_daemon(cluster: Cluster, snapshot: Snapshot, subject: Subject) -> t
         return (finding("proof-daemon-dead", "daemon", message, subject=f"node/{subject.node}"),)
 
     def execute(command: str) -> str:
-        pod = daemons[-1]
-        answer = cluster.execute(pod.namespace, pod.name, container=MAIN_CONTAINERS[CONTROL_DAEMON], command=("sh", "-c", f"{command} 2>&1 || true"), timeout=_EXEC_SECONDS)
-        return answer.stdout
+        pod, container = daemons[-1], MAIN_CONTAINERS[CONTROL_DAEMON]
+        shell = ("sh", "-c", f"{command} 2>&1 || true")
+        return cluster.execute(pod.namespace, pod.name, container=container, command=shell, timeout=_EXEC_SECONDS).stdout
 
     modes = execute("nvidia-smi --query-gpu=compute_mode --format=csv,noheader")
     servers = _servers(lambda: execute(f"echo get_server_list | CUDA_MPS_PIPE_DIRECTORY=/mps/{subject.expected.resource}/pipe nvidia-cuda-mps-control"))
