@@ -38,7 +38,10 @@ attributes:
 options:
   configs:
     description:
-      - Required with O(state=present).
+      - The named configs, required with O(state=present). A name is a key of the ConfigMap and a value of the node label.
+      - An empty mapping is a config without sharing. The other options are C(replicas) (clients for each GPU, 2 to 48),
+        C(rename_by_default) (offer C(nvidia.com/gpu.shared) in place of C(nvidia.com/gpu)), C(mig_strategy) and
+        C(fail_requests_greater_than_one).
   state:
     description:
       - With V(absent) the keys that this module wrote are removed, and the map itself once it holds no other key.

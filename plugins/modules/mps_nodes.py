@@ -38,6 +38,11 @@ attributes:
 options:
   node_groups:
     description:
+      - Which nodes get a label, and which. Each group has a C(name) and a C(config), and selects nodes by C(nodes) (names),
+        C(selector) (label selectors, all of which must hold) or C(match) (C(product), C(memory_at_least) and
+        C(memory_at_most) in MiB, C(architecture), C(count), C(labels)).
+      - A group selects the same nodes whether sharing is on or off. Products are compared without the C(-SHARED) that
+        sharing adds, in C(match) and in selectors on C(nvidia.com/gpu.product) alike.
       - With O(state=absent) the C(config) of a group may be left out.
     required: true
   state:

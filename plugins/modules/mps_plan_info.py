@@ -30,7 +30,11 @@ extends_documentation_fragment:
 options:
   configs:
     description:
-      - Without this option the default and the groups may name any key that the ConfigMap has.
+      - The named configs. A name is a key of the ConfigMap and a value of the node label.
+      - An empty mapping is a config without sharing. The other options are C(replicas) (clients for each GPU, 2 to 48),
+        C(rename_by_default) (offer C(nvidia.com/gpu.shared) in place of C(nvidia.com/gpu)), C(mig_strategy) and
+        C(fail_requests_greater_than_one).
+      - The default and the groups may also name any other key that the ConfigMap has.
   update_strategy:
     description:
       - With V(in_place) a config's name is its key, and a changed config means that agents must be restarted.
