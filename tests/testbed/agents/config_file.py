@@ -162,7 +162,7 @@ def _flags(value: Any, fields: _Fields) -> str | None:
         if item is not None and not isinstance(item, wanted):
             fields.keep(_TypeMismatch(_kind(item), "string" if wanted is str else "bool").at(f"struct field Flags.flags.CommandLineFlags.{name}"))
         elif name == "migStrategy":
-            mig_strategy = item
+            mig_strategy = None if item is None else str(item)
     return mig_strategy
 
 
