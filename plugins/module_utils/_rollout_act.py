@@ -19,6 +19,12 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout import rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import NODES, Live
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, ROLLOUT_ANNOTATION, write_annotation
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import (
+    LINK_ALLOCATABLE,
+    LINK_DAEMON,
+    LINK_DISCOVERY,
+    LINK_FEATURES,
+    LINK_LIMITS,
+    LINK_PLUGIN,
     NO_ANSWER,
     UNREADABLE,
     Action,
@@ -31,7 +37,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import (
     Release,
     Restart,
 )
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, CONTROL_DAEMON, DEVICE_PLUGIN, FEATURE_DISCOVERY, Snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import uses_gpus
 
 DAEMON_CONTAINER = "mps-control-daemon-ctr"
@@ -41,7 +47,39 @@ EXEC_SECONDS = 10.0
 # A daemon with the wrong limits, a blocked eviction, the list of a node's GPU pods: not asked again sooner.
 AGAIN_SECONDS = 2.0
 
+LOG_LINES = 3
+LOG_CHARACTERS = 500
+MAIN_CONTAINERS: t.Mapping[str, str] = {
+    FEATURE_DISCOVERY: "gpu-feature-discovery",
+    CONTROL_DAEMON: DAEMON_CONTAINER,
+    DEVICE_PLUGIN: "nvidia-device-plugin",
+}
+# Whose log says why a link does not hold.
+LINK_AGENTS: t.Mapping[str, str] = {
+    LINK_DISCOVERY: FEATURE_DISCOVERY,
+    LINK_FEATURES: FEATURE_DISCOVERY,
+    LINK_DAEMON: CONTROL_DAEMON,
+    LINK_LIMITS: CONTROL_DAEMON,
+    LINK_PLUGIN: DEVICE_PLUGIN,
+    LINK_ALLOCATABLE: DEVICE_PLUGIN,
+}
+
 Object = dict[str, t.Any]
+
+
+def last_lines(cluster: Cluster, snapshot: Snapshot, node: str, link: str) -> str:
+    """What the agent behind a broken link has logged last, for a sentence; "" where there is nothing to read."""
+    agent = LINK_AGENTS.get(link)
+    pods = snapshot.pods_of(node, agent) if agent else ()
+    if not agent or not pods:
+        return ""
+    try:
+        text = cluster.logs(pods[-1].namespace, pods[-1].name, container=MAIN_CONTAINERS[agent], tail_lines=LOG_LINES)
+    except ClusterError:
+        return ""
+    # Whoever writes the log must not write to the user's terminal.
+    plain = "".join(character if character.isprintable() else " " for character in text.strip().replace("\n", " | "))
+    return f"; {pods[-1].name} says: {plain[-LOG_CHARACTERS:]}" if plain else ""
 
 
 class Hands:

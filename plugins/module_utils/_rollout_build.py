@@ -105,10 +105,11 @@ def _taken_back(name: str, context: Context) -> bool:
     return applied is not None and applied.returned and applied.rollout == context.record.id
 
 
-def going_back(record: Record, state: RolloutState, snapshot: Snapshot, way: WayBack) -> Record:
+def going_back(record: Record, state: RolloutState, snapshot: Snapshot, way: WayBack, said: Mapping[str, str]) -> Record:
     """The record of a rollout that one node too many has failed in: which way back, for which batch, and why.
 
-    Nodes go back alone only where other batches are verified already; with nothing to keep, map and policy go back too.
+    C(said) is what the agents of broken nodes have logged last. Nodes go back alone only where other batches are verified
+    already; with nothing to keep, map and policy go back too.
     """
     batch = tuple(dict.fromkeys((*record.batch, *state.batch)))
     kept = any(_verified_in(record, node) for node in snapshot.nodes if node.name not in batch)
@@ -117,7 +118,7 @@ def going_back(record: Record, state: RolloutState, snapshot: Snapshot, way: Way
         direction=BACK,
         scope=SCOPE_NODE if kept and way.scope == SCOPE_NODE else SCOPE_WHOLE,
         batch=batch,
-        reasons={name: f"{run.broken_link}: {run.broken}" for name, run in state.runs.items() if run.broken},
+        reasons={name: f"{run.broken_link}: {run.broken}{said.get(name, '')}" for name, run in state.runs.items() if run.broken},
         pause_until="",
     )
 

@@ -25,7 +25,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._findings import Findin
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, KeyChange, Plan, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, step
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Hands
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Hands, last_lines
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state, going_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path, server_clock
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import Live
@@ -263,7 +263,8 @@ class Conductor:
     def _stop(self, lease: RolloutLease, state: RolloutState, context: Context) -> tuple[str, Snapshot, Record]:
         """One node too many has failed: decide how far to go back, write that down, go back."""
         snapshot = self.read()
-        record = going_back(_record_of(lease), state, snapshot, context.way_back)
+        said = {name: last_lines(self.cluster, snapshot, name, run.broken_link) for name, run in state.runs.items() if run.broken}
+        record = going_back(_record_of(lease), state, snapshot, context.way_back, said)
         lease.save(record)
         self.report.progress += [f"{name} failed at {reason}" for name, reason in record.reasons.items()]
         return self.take_back(snapshot, record)

@@ -386,7 +386,7 @@ class Run:
             state = self.state
             record = cluster.record()
             if state.outcome == STOPPED:
-                record = going_back(record, state, cluster.snapshot(), way)
+                record = going_back(record, state, cluster.snapshot(), way, {})
                 yield from self._save(record)
                 yield from self._take_back(record)
                 return
