@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import builtins
 import json
+import os
 import random
 import sys
 import threading
@@ -506,7 +507,7 @@ def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
             attempt += 1
             pause = pause_before(attempt, outcome, random.random()) if outcome else 0.0
             if outcome is None or not may_retry(outcome, idempotent=True, guarded=False) or time.monotonic() + pause > deadline:
-                raise _connection_error(error) from error
+                raise _connection_error(error, _address(parameters)) from error
             time.sleep(pause)
 
 
@@ -521,15 +522,26 @@ def _outcome_of(error: Exception) -> Outcome | None:
     return Outcome(None) if broken_off else None
 
 
-def _connection_error(error: Exception) -> ClusterError:
+def _address(parameters: t.Mapping[str, t.Any]) -> str:
+    """By what the cluster was looked for: the address or the kubeconfig and context, as the user gave them."""
+    host = parameters.get("host") or os.environ.get("K8S_AUTH_HOST")
+    if host:
+        return f"host {host}"
+    kubeconfig = parameters.get("kubeconfig") or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config"
+    context = parameters.get("context") or os.environ.get("K8S_AUTH_CONTEXT")
+    name = kubeconfig if isinstance(kubeconfig, str) else "given as a mapping"
+    return f"kubeconfig {name}" + (f", context {context}" if context else "")
+
+
+def _connection_error(error: Exception, address: str) -> ClusterError:
     """The error for a first contact that failed, in one line: the libraries' own texts carry headers and tracebacks."""
     status = getattr(error, "status", None)
     if isinstance(status, int) and status:
         body = getattr(error, "body", None) or b""
         content = body if isinstance(body, bytes) else str(body).encode()
-        return error_of("GET", "/version", Answer(status, {}, content), "")
+        return error_of("GET", f"/version ({address})", Answer(status, {}, content), "")
     return ClusterError(
-        f"no connection to the cluster: {' '.join(str(error).split())}",
+        f"no connection to the cluster ({address}): {' '.join(str(error).split())}",
         code="cluster-unreachable",
         remedy="Check kubeconfig, context and host, and that the API server answers: kubectl get --raw /readyz",
     )
