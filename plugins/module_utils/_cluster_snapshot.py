@@ -9,6 +9,7 @@ import typing as t
 from dataclasses import replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._policy import policy_not_active
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
     AGENT_DAEMON_SETS,
     DEVICE_PLUGIN,
@@ -71,12 +72,15 @@ def read_snapshot(
     """The snapshot of a cluster.
 
     ``namespace`` is the operator's, found from the ClusterPolicy when None; ``config_map`` the map to plan for, by default
-    the one that the policy refers to. ``policy`` makes a policy of that name the one that is planned for; that it is not
-    the active one is for the plan to say. ``nodes`` is full, metadata (labels without status) or none.
-    Raises ClusterError when something cannot be read that nothing can be planned without.
+    the one that the policy refers to. ``nodes`` is full, metadata (labels without status) or none.
+    Raises ClusterError when something cannot be read that nothing can be planned without, and ``policy-not-active`` when
+    ``policy`` names a ClusterPolicy that the operator does not follow: what was planned for it would have no effect.
     """
     policy_items = _items(cluster, POLICIES)
     policies = policies_of(policy_items)
+    mistaken = policy_not_active(policies, policy)
+    if mistaken is not None:
+        raise ClusterError(mistaken.message, code=mistaken.code, remedy=mistaken.remedy, subject=mistaken.subject)
     set_items = _readable(cluster, "/apis/apps/v1/daemonsets") if agents else None
     place = namespace or _namespace(policies, set_items or ())
     if agents and set_items is None:

@@ -57,15 +57,9 @@ def check_policies(snapshot: Snapshot, wanted_policy: str | None) -> t.Iterator[
         yield finding("policy-absent", "policy", f"no ClusterPolicy is active in the cluster {snapshot.server}")
         return
     others = [policy.name for policy in snapshot.policies if not policy.active]
-    if wanted_policy and wanted_policy != active.name:
-        ignored = wanted_policy in others
-        state = "is ignored by the operator" if ignored else "does not exist"
-        yield finding(
-            "policy-not-active",
-            "policy",
-            f"the ClusterPolicy '{wanted_policy}' {state}; the operator follows '{active.name}'",
-            subject=f"clusterpolicy/{wanted_policy}",
-        )
+    mistaken = policy_not_active(snapshot.policies, wanted_policy)
+    if mistaken is not None:
+        yield mistaken
     elif others:
         yield finding(
             "policies-several",
@@ -73,6 +67,17 @@ def check_policies(snapshot: Snapshot, wanted_policy: str | None) -> t.Iterator[
             f"the operator follows the oldest ClusterPolicy, '{active.name}', and ignores {listed(others)}",
             subject=subject_of(active),
         )
+
+
+def policy_not_active(policies: t.Iterable[ClusterPolicy], wanted: str | None) -> Finding | None:
+    """The error when the user names a policy that the operator does not follow; None otherwise, also without any policy."""
+    state = {policy.name: policy.active for policy in policies}
+    active = next((name for name in state if state[name]), None)
+    if not wanted or active is None or wanted == active:
+        return None
+    what = "is ignored by the operator" if wanted in state else "does not exist"
+    message = f"the ClusterPolicy '{wanted}' {what}; the operator follows '{active}'"
+    return finding("policy-not-active", "policy", message, subject=f"clusterpolicy/{wanted}")
 
 
 def policy_patch(plan: PolicyPlan) -> dict[str, t.Any]:

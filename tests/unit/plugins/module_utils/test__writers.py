@@ -169,11 +169,6 @@ HEALTHY = objects({"none": NONE, "mps-four": MPS_FOUR}, {"none", "mps-four"}, [(
             "the ConfigMap 'gone' does not exist in the operator's namespace 'gpu-operator'",
         ),
         (
-            write_policy,
-            {"default": None, "state": "present", "wait": False, "policy": "other"},
-            "the ClusterPolicy 'other' does not exist; the operator follows 'cluster-policy'",
-        ),
-        (
             write_labels,
             {"node_groups": [{"name": "a", "config": "gone", "nodes": ["gpu-0"]}], "state": "present", "on_left_group": "keep", "writes_per_second": 0},
             "the group 'a' wants the config 'gone'",
