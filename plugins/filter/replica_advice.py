@@ -14,6 +14,8 @@ from ansible.errors import AnsibleFilterError
 from ansible_collections.gpuops.mps.plugins.module_utils._advice import AdviceError, GpuModel, advise_clients, advise_memory
 
 _FIELDS = frozenset({"memory_mib", "compute", "count", "product"})
+# What mps_info tells of a node's GPUs besides; no part of the advice.
+_IGNORED = frozenset({"architecture", "driver", "mig_enabled", "mixed"})
 
 
 def replica_advice(
@@ -35,7 +37,7 @@ def replica_advice(
 def _model(gpu: object) -> GpuModel:
     if not isinstance(gpu, Mapping):
         raise AnsibleFilterError(f"replica_advice: the input is a mapping with memory_mib, compute and count, not {type(gpu).__name__}")
-    unknown = sorted(set(gpu) - _FIELDS)
+    unknown = sorted(set(gpu) - _FIELDS - _IGNORED)
     if unknown:
         raise AnsibleFilterError(f"replica_advice: unknown field {', '.join(map(str, unknown))}; there are {', '.join(sorted(_FIELDS))}")
     memory = gpu.get("memory_mib")

@@ -25,14 +25,19 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         code="mixed-products",
         severity="warning",
         title="The node has GPUs that its labels do not describe",
-        meaning="The node advertises more GPUs than its labels count: it holds GPUs of several products, and the labels show one of them.",
+        meaning=(
+            "The node advertises more than the GPUs of its labels account for. As a rule it holds GPUs of several products, and the labels show one of them."
+        ),
         example="one Tesla T4 and two NVIDIA L4: nvidia.com/gpu is 3, nvidia.com/gpu.count is 1 or 2",
         why=(
             "GPU Feature Discovery writes the labels of one product, chosen at random at each start. The limits of the other products cannot be "
             "checked, and a group chosen by product may win or lose the node."
         ),
         source="k8s-device-plugin v0.20.0, lm/mig-strategy.go; reports 731 and 736.",
-        remedy="Choose replicas that every product of the node takes, and put the node into its group by name, not by product.",
+        remedy=(
+            "Choose replicas that every product of the node takes, and put the node into its group by name, not by product. On a node of one "
+            "product run again when its agents have settled."
+        ),
     ),
     CatalogueEntry(
         code="replicas-above-cap",

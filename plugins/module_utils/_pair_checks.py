@@ -98,8 +98,9 @@ def _check_facts(config: SharingConfig, gpus: Gpus, path: str, subject: str) -> 
         findings.append(finding("gpu-facts-missing", path, message, subject=subject))
     if gpus.mixed:
         message = (
-            f"the node advertises {gpus.total} GPUs, but its labels describe {gpus.count} of the product {gpus.product}: "
-            "the others are not checked, and the labels may change to another product at any time"
+            f"the node advertises what {gpus.total} GPUs would with {gpus.replicas} replicas, but its labels describe {gpus.count} of the product "
+            f"{gpus.product}: either it has others too, which are not checked and may take over the labels at any time, "
+            "or its device plugin has not followed GPU Feature Discovery to another config yet"
         )
         findings.append(finding("mixed-products", path, message, subject=subject))
     return findings

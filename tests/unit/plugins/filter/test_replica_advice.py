@@ -39,6 +39,11 @@ def test_text_from_a_template_counts_as_a_number_and_a_node_has_one_gpu_by_defau
     assert (advice["replicas"], advice["memory_mib"]) == (4, 3840)
 
 
+def test_what_mps_info_tells_of_a_node_is_taken_as_it_is() -> None:
+    told = {**T4, "architecture": "turing", "driver": "570.133.20", "mig_enabled": False, "mixed": False}
+    assert advise(told, clients=8) == advise(T4, clients=8)
+
+
 @pytest.mark.parametrize("memory", [None, 0])
 def test_a_gpu_that_reports_no_memory(memory: int | None) -> None:
     assert advise({**T4, "memory_mib": memory}, clients=4)["memory_mib"] is None

@@ -83,7 +83,7 @@ def test_gpus_the_labels_do_not_describe_may_have_the_lower_cap(replicas: int, e
     assert codes(prediction, "error") == errors
     assert "mixed-products" in codes(prediction, "warning")
     found = next(found for found in prediction.findings if found.code == "mixed-products")
-    assert "advertises 3 GPUs, but its labels describe 1 of the product Tesla-T4" in found.message
+    assert "advertises what 3 GPUs would with 1 replicas, but its labels describe 1 of the product Tesla-T4" in found.message
     assert found.subject == "node/gpu-01"
 
 
