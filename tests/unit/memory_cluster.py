@@ -9,6 +9,7 @@ and dry runs.
 
 from __future__ import annotations
 
+import builtins
 import copy
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -61,7 +62,7 @@ class MemoryCluster:
             del self.objects[path]
         return True
 
-    def each(self, function: Callable[[Any], Any], items: Iterable[Any], **_pace: Any) -> list[Any]:
+    def each(self, function: Callable[[Any], Any], items: Iterable[Any], **_pace: Any) -> builtins.list[Any]:
         return [function(item) for item in items]
 
     def _store(self, path: str, item: Object) -> Object:

@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster import ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import read_daemon_sets, read_snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Snapshot
 from tests.unit.clusters import T4
@@ -27,7 +27,7 @@ def item(name: str, namespace: str = "", labels: dict[str, str] | None = None, *
 
 
 def policy(name: str = "cluster-policy", config: dict[str, str] | None = None, namespace: str = "gpus", created: str = "1") -> dict[str, Any]:
-    plugin = {"config": config} if config is not None else {}
+    plugin: dict[str, Any] = {"config": config} if config is not None else {}
     return item(name, metadata={"creationTimestamp": created}, spec={"devicePlugin": plugin}, status={"namespace": namespace} if namespace else {})
 
 
@@ -61,7 +61,7 @@ class Kubernetes(MemoryCluster):
 def read(objects: dict[str, Any], *, forbidden: tuple[str, ...] = (), **options: Any) -> Snapshot:
     cluster = Kubernetes(objects)
     cluster.forbidden = forbidden
-    return read_snapshot(cluster, **options)  # type: ignore[arg-type]
+    return read_snapshot(cast(Cluster, cluster), **options)
 
 
 def test_the_namespace_is_what_the_policy_says_then_where_the_plugin_is_then_the_usual_one() -> None:
@@ -139,7 +139,7 @@ def test_a_user_who_may_see_one_namespace_only_sees_the_operators_daemon_sets() 
 
 
 def schema(*names: str) -> dict[str, Any]:
-    plugin = {"properties": {name: {} for name in names}}
+    plugin: dict[str, Any] = {"properties": {name: {} for name in names}}
     openapi = {"properties": {"spec": {"properties": {"devicePlugin": plugin}}}}
     return item("crd", spec={"versions": [{"name": "v1", "storage": True, "schema": {"openAPIV3Schema": openapi}}]})
 
@@ -177,4 +177,4 @@ def test_the_plugins_version_comes_from_the_image_where_the_policy_is_silent() -
 def test_the_agents_daemon_sets_alone() -> None:
     names = ("gpu-feature-discovery", "nvidia-driver-daemonset")
     objects = {f"/apis/apps/v1/namespaces/gpus/daemonsets/{name}": item(name, "gpus", spec={}) for name in names}
-    assert [one.name for one in read_daemon_sets(MemoryCluster(objects), "gpus")] == ["gpu-feature-discovery"]  # type: ignore[arg-type]
+    assert [one.name for one in read_daemon_sets(cast(Cluster, MemoryCluster(objects)), "gpus")] == ["gpu-feature-discovery"]

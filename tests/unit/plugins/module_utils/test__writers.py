@@ -8,12 +8,14 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from ansible.module_utils.basic import AnsibleModule
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL
 from ansible_collections.gpuops.mps.plugins.module_utils._writers import write_config_map, write_labels, write_policy
 from tests.unit.clusters import MPS_EIGHT, MPS_FOUR, NONE, SLICED, T4
@@ -21,7 +23,7 @@ from tests.unit.memory_cluster import MemoryCluster
 
 MAP = "/api/v1/namespaces/gpu-operator/configmaps/mps-configs"
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
-PLACE = {"namespace": None, "config_map": None, "policy": None, "accept": []}
+PLACE: dict[str, Any] = {"namespace": None, "config_map": None, "policy": None, "accept": []}
 KEYS = ("none", "mps-four", "mps-eight", "foreign")
 
 Writer = Callable[[Any, Any], dict[str, Any]]
@@ -47,7 +49,7 @@ def objects(data: dict[str, str] | None, ours: set[str], labels: list[tuple[str 
         annotations = {"gpuops.mps/managed-keys": json.dumps(sorted(ours)), "team": "a"}
         found[MAP] = {"metadata": {"name": "mps-configs", "namespace": "gpu-operator", "resourceVersion": "1", "annotations": annotations}, "data": data}
     for number, (label, by_us) in enumerate(labels):
-        manager = {"manager": "gpuops.mps" if by_us else "kubectl", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{CONFIG_LABEL}": {}}}}}
+        manager: dict[str, Any] = {"manager": "gpuops.mps" if by_us else "kubectl", "fieldsV1": {"f:metadata": {"f:labels": {f"f:{CONFIG_LABEL}": {}}}}}
         metadata = {
             "name": f"gpu-{number}",
             "resourceVersion": "1",
@@ -190,6 +192,6 @@ def test_a_refusal_says_what_is_wrong_and_writes_nothing(writer: Writer, params:
 def test_many_warnings_are_cut_but_all_are_in_the_result() -> None:
     groups = [{"name": f"g{number}", "config": "none", "nodes": [f"absent-{number}"]} for number in range(15)]
     module = Module({"node_groups": groups, "state": "present", "on_left_group": "keep", "writes_per_second": 0}, check_mode=True)
-    result = write_labels(module, MemoryCluster(copy.deepcopy(HEALTHY)))
+    result = write_labels(cast(AnsibleModule, module), cast(Cluster, MemoryCluster(copy.deepcopy(HEALTHY))))
     assert len(module.warnings) == 21 and "10 more warnings" in module.warnings[-1]
     assert sum(found["severity"] == "warning" for found in result["findings"]) == 30
