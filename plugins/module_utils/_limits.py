@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 # k8s-device-plugin v0.15 to v0.20.0, mps/device.go: 48 clients from compute capability 7.5, else 16. The upstream
@@ -17,7 +18,7 @@ _VOLTA = (7, 0)
 
 # Smallest share of memory, in MiB, that is reported to let a client start (k8s-device-plugin, report 1118): a T4 works up to
 # 21 replicas, an A30 up to 30, an A16 up to 5. The cause is not confirmed, so falling below it is only worth a warning.
-_START_MIB_BY_PRODUCT = {"Tesla-T4": 731, "NVIDIA-A30": 819, "NVIDIA-A16": 3071}
+_START_MIB_BY_PRODUCT: Mapping[str | None, int] = {"Tesla-T4": 731, "NVIDIA-A30": 819, "NVIDIA-A16": 3071}
 # For every other product: above the largest share that failed on a T4 or an A30 (792 MiB, A30 at 31 replicas).
 _START_MIB = 800
 
@@ -78,7 +79,7 @@ def memory_limit_mib(memory_mib: int, replicas: int) -> int:
 
 def smallest_start_mib(product: str | None) -> int:
     """Memory per client in MiB below which clients of this product (without ``-SHARED``) are reported not to start."""
-    return _START_MIB_BY_PRODUCT.get(product or "", _START_MIB)
+    return _START_MIB_BY_PRODUCT.get(product, _START_MIB)
 
 
 def honours_fail_requests(version: PluginVersion) -> bool:

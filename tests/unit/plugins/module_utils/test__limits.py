@@ -149,11 +149,11 @@ def test_all_shares_together_never_exceed_the_gpu(replicas: int, memory_mib: int
 
 
 @pytest.mark.parametrize(
-    ("product", "memory_mib", "works", "fails"),
-    [("Tesla-T4", 15360, 21, 22), ("NVIDIA-A30", 24576, 30, 31), ("NVIDIA-A16", 15356, 5, 6)],
+    ("product", "memory_mib", "works"),
+    [("Tesla-T4", 15360, 21), ("NVIDIA-A30", 24576, 30), ("NVIDIA-A16", 15356, 5)],
 )
-def test_the_reported_replica_counts_divide_what_starts_from_what_does_not(product: str, memory_mib: int, works: int, fails: int) -> None:
-    assert memory_limit_mib(memory_mib, works) >= smallest_start_mib(product) > memory_limit_mib(memory_mib, fails)
+def test_the_smallest_share_reported_to_start_is_the_bound(product: str, memory_mib: int, works: int) -> None:
+    assert memory_limit_mib(memory_mib, works + 1) < smallest_start_mib(product) == memory_limit_mib(memory_mib, works)
 
 
 @pytest.mark.parametrize("product", ["NVIDIA-L4", "Tesla-T4-SHARED", "", None])
