@@ -9,6 +9,7 @@ import json
 from dataclasses import dataclass, field, replace
 
 import pytest
+
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import LINKS, LogKey
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster
@@ -24,7 +25,6 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
     Snapshot,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._verification import verify_node
-
 from tests.unit import clusters
 from tests.unit.clusters import agent_pod, clock, config_map, container, daemon_set, gpu_node, policy, snapshot, with_map, with_pods
 
@@ -260,7 +260,7 @@ BREAKAGES = [
         snapshot(nodes=(gpu_node(allocatable={"nvidia.com/gpu": 0}),)),
         "plugin",
         "plugin-waits-for-daemon",
-        logs=log(DEVICE_PLUGIN, "nvidia-device-plugin", "error checking MPS daemon health: exit status 1\nFailed to start one or more plugins. Retrying in 30s"),
+        logs=log(DEVICE_PLUGIN, "nvidia-device-plugin", "error checking MPS daemon health: exit status 1\nFailed to start plugins. Retrying in 30s"),
     ),
     Breakage(
         "plugin waits, as it does for a while",
