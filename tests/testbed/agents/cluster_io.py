@@ -24,6 +24,7 @@ import yaml
 LOG = logging.getLogger("agents")
 USER_AGENT = "testbed-agents"
 MERGE_PATCH = "application/merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
 WATCH_SECONDS = 600
 RETRY_SECONDS = 0.5
 PAGE = 500

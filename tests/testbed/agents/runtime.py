@@ -8,6 +8,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import json
+import logging
 import os
 import queue
 import shutil
@@ -18,7 +19,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from tests.testbed.agents.cluster_io import MERGE_PATCH, Api, Event, Informer, Write, Writers
+from tests.testbed.agents.cluster_io import APPLY_PATCH, MERGE_PATCH, Api, Event, Informer, Write, Writers
 from tests.testbed.agents.config_manager import Version
 from tests.testbed.agents.delays import Delays
 from tests.testbed.agents.log_files import PodLogs
@@ -26,6 +27,7 @@ from tests.testbed.agents.node_agent import NodeAgent
 from tests.testbed.agents.objects import GPU_ANNOTATION, Json, containers, init_containers, is_played
 from tests.testbed.agents.pod_run import PodRun
 
+LOG = logging.getLogger("agents")
 PATHS = {"ConfigMap": "/api/v1/configmaps", "Node": "/api/v1/nodes", "Pod": "/api/v1/pods"}
 COMMANDS = Path(__file__).parent / "bin"
 LONGEST_WAIT = 5.0
@@ -84,11 +86,18 @@ class Runtime:
     def _run_due_timers(self) -> None:
         now = time.monotonic()
         while self._timers and self._timers[0][0] <= now:
-            heapq.heappop(self._timers)[2]()
+            self._guarded(heapq.heappop(self._timers)[2])
 
     def _handle(self, kind: str, change: str, item: Json) -> None:
         handler = {"ConfigMap": self._config_map, "Node": self._node, "Pod": self._pod}[kind]
-        handler(change == "DELETED", item)
+        self._guarded(lambda: handler(change == "DELETED", item))
+
+    def _guarded(self, action: Callable[[], None]) -> None:
+        """One node's trouble (a wrong annotation, a pod nobody thought of) must not stop the others."""
+        try:
+            action()
+        except Exception:
+            LOG.exception("an event was not dealt with")
 
     def _config_map(self, gone: bool, item: Json) -> None:
         key = (item["metadata"]["namespace"], item["metadata"]["name"])
@@ -186,8 +195,8 @@ class Runtime:
         names = [str(item["name"]) for item in (*init_containers(run.pod), *containers(run.pod))]
         logs = [{"containers": [name], "logsFile": str(run.logs.current(name)), "previousLogsFile": str(run.logs.previous(name))} for name in names]
         targets = [{"containers": [str(item["name"])], "local": {"envs": self._command_environment(run, item)}} for item in containers(run.pod)]
-        self._create_for(run.pod["metadata"], "logs", "Logs", {"logs": logs})
-        self._create_for(run.pod["metadata"], "execs", "Exec", {"execs": targets})
+        self._apply_for(run.pod["metadata"], "logs", "Logs", {"logs": logs})
+        self._apply_for(run.pod["metadata"], "execs", "Exec", {"execs": targets})
 
     def _command_environment(self, run: PodRun, container: Json) -> list[dict[str, str]]:
         mine = [item for item in run.node.host.allocations if (item.pod, item.container) == (run.uid, container["name"])]
@@ -200,8 +209,8 @@ class Runtime:
         }
         return [{"name": name, "value": value} for name, value in values.items() if value]
 
-    def _create_for(self, metadata: Json, plural: str, kind: str, spec: Mapping[str, Any]) -> None:
-        """Create a KWOK object of the pod's name that disappears with the pod."""
+    def _apply_for(self, metadata: Json, plural: str, kind: str, spec: Mapping[str, Any]) -> None:
+        """Have a KWOK object of the pod's name that disappears with the pod; that of an earlier pod of this name is taken over."""
         owner = {"apiVersion": "v1", "kind": "Pod", "name": metadata["name"], "uid": metadata["uid"]}
         body = {
             "apiVersion": "kwok.x-k8s.io/v1alpha1",
@@ -209,8 +218,8 @@ class Runtime:
             "metadata": {"name": metadata["name"], "namespace": metadata["namespace"], "ownerReferences": [owner]},
             "spec": spec,
         }
-        path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{metadata['namespace']}/{plural}"
-        self._writers.put(Write(kind, "POST", path, body, "application/json"), metadata["uid"])
+        path = f"/apis/kwok.x-k8s.io/v1alpha1/namespaces/{metadata['namespace']}/{plural}/{metadata['name']}"
+        self._writers.put(Write(kind, "PATCH", f"{path}?fieldManager=testbed-agents&force=true", body, APPLY_PATCH), metadata["uid"])
 
     def patch_pod_status(self, pod: Json, status: Mapping[str, Any]) -> None:
         uid = pod["metadata"]["uid"]

@@ -369,6 +369,25 @@ def test_a_node_that_is_cut_off_keeps_its_pods_and_catches_up(lab: Lab) -> None:
     lab.wait("a new one", lambda: lab.ready("plugin", "gpu-a100-1"))
 
 
+def test_a_pod_of_a_former_pods_name_has_logs_of_its_own(lab: Lab) -> None:
+    once = {"image": VECTOR_ADD["image"]}
+    for _time in range(3):
+        lab.create_client("again", "gpu-a100-1", once, {"nvidia.com/gpu": 1}, restartPolicy="Never")
+        lab.wait("the end", lambda: lab.client("again")["status"]["phase"] == "Succeeded")
+        assert lab.client_logs("again").count("Test PASSED") == 1
+        lab.bed.api.delete("/api/v1/namespaces/default/pods/again")
+        lab.wait("the pod gone", lambda: lab.bed.api.find("/api/v1/namespaces/default/pods/again") is None)
+
+
+def test_a_wrong_annotation_on_one_node_does_not_stop_the_others(lab: Lab) -> None:
+    lab.bed.api.post("/api/v1/nodes", {"metadata": {"name": "odd", "annotations": {"testbed.gpuops.example/gpus": "no JSON"}}, "spec": {}})
+    try:
+        lab.label("gpu-t4-1", "two")
+        lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    finally:
+        lab.bed.api.delete("/api/v1/nodes/odd")
+
+
 def test_the_agents_survive_being_killed(lab: Lab) -> None:
     lab.label("gpu-t4-1", "four")
     lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 8})
