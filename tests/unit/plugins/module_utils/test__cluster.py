@@ -323,6 +323,61 @@ def test_a_command_is_not_run_as_somebody_else(cluster: Any) -> None:
     assert caught.value.code == "exec-impersonated"
 
 
+class Stream:
+    """What the Python client's websocket does: C(output) by channel, open for ever when C(hangs)."""
+
+    def __init__(self, output: dict[int, str], returncode: int, hangs: bool) -> None:
+        self.output, self.returncode, self.hangs = output, returncode, hangs
+
+    def run_forever(self, timeout: float) -> None:
+        assert timeout == 5
+
+    def is_open(self) -> bool:
+        return self.hangs
+
+    def read_channel(self, channel: int) -> str:
+        return self.output.get(channel, "")
+
+    def close(self) -> None:
+        self.hangs = False
+
+
+def run_command(found: Cluster, pool: Pool, monkeypatch: pytest.MonkeyPatch, stream: Any) -> Any:
+    from kubernetes.stream import ws_client
+
+    def connect(_configuration: Any, url: str, headers: dict[str, str], capture_all: bool) -> Any:
+        assert url.startswith("wss://cluster/api/v1/namespaces/ns/pods/pod/exec?container=c&") and "command=nvidia-smi&command=-L" in url
+        assert headers["authorization"] == "Bearer first" and not capture_all
+        if isinstance(stream, Exception):
+            raise stream
+        return stream
+
+    monkeypatch.setattr(ws_client, "WSClient", connect)
+    found._api.default_headers = {}
+    return found.execute("ns", "pod", container="c", command=["nvidia-smi", "-L"], timeout=5)
+
+
+def test_a_command_brings_its_output_and_its_code(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, pool = cluster()
+    done = run_command(found, pool, monkeypatch, Stream({1: "out", 2: "err"}, 3, False))
+    assert (done.stdout, done.stderr, done.code) == ("out", "err", 3)
+
+
+@pytest.mark.parametrize(("stream", "code"), [(Stream({}, 0, True), "exec-timeout"), (OSError("Handshake status 403 Forbidden"), "exec-failed")])
+def test_a_command_that_hangs_or_cannot_be_run_is_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch, stream: Any, code: str) -> None:
+    found, pool = cluster()
+    with pytest.raises(ClusterError) as caught:
+        run_command(found, pool, monkeypatch, stream)
+    assert caught.value.code == code and caught.value.remedy
+
+
+def test_a_budget_that_holds_a_deletion_back_is_named(cluster: Any) -> None:
+    found, _pool = cluster(refusal(429, "TooManyRequests", "would violate the budget", causes=[{"reason": "DisruptionBudget"}]))
+    with pytest.raises(ClusterError) as caught:
+        found.create("/api/v1/namespaces/ns/pods/pod/eviction", {})
+    assert caught.value.code == "disruption-budget"
+
+
 def test_a_log_is_text_whatever_its_bytes(cluster: Any) -> None:
     broken = answer()
     broken.data = b"line \xff\n"
