@@ -220,17 +220,15 @@ def back_state(context: Context, *, resumed_until: float = 0.0) -> RolloutState:
 
 
 def _whole_return(node: Node, context: Context) -> Work | None:
-    """Every node that the rollout has touched goes back, the verified ones too; map and policy are back already."""
+    """Every node that the rollout has touched goes back, the verified ones too; map and policy are back already.
+
+    Pods on the other nodes were made from the template that is in force again, so their DaemonSet leaves them alone
+    (kubernetes, daemon controller: a pod is up to date by its revision's hash).
+    """
     mark, applied = read_mark(node.annotations), read_applied(node.annotations)
-    touched = mark is not None or (applied is not None and applied.rollout == context.record.id and applied.former is not None)
-    outdated = outdated_agents(context.snapshot, node.name)
-    if not touched and not outdated:
+    if mark is None and (applied is None or applied.rollout != context.record.id or applied.former is None):
         return None
-    former = former_of(node, context.formers, context.record)
-    work = _back_work(node.name, former, context, SCOPE_WHOLE)
-    if touched:
-        return work
-    return replace(work, target=replace(work.target, restart=outdated))
+    return _back_work(node.name, former_of(node, context.formers, context.record), context, SCOPE_WHOLE)
 
 
 def _node_return(node: Node, context: Context) -> Work | None:

@@ -19,6 +19,7 @@ from tests.integration.rollouts import (
     MAP,
     MARK,
     POLICY,
+    agents,
     agreement,
     allocatable,
     gpu_nodes,
@@ -35,6 +36,7 @@ from tests.integration.rollouts import (
 from tests.testbed.bed import TestBed
 
 GPU = "nvidia.com/gpu"
+PLUGIN = "nvidia-device-plugin-daemonset"
 CONFIGS: dict[str, Any] = {"none": {}, "two": {"replicas": 2}, "four": {"replicas": 4}}
 EVERYWHERE = [group("two", "gpu-a", "gpu-b", "gpu-c", "gpu-d")]
 EDITED = {**CONFIGS, "two": {"replicas": 3}}
@@ -92,10 +94,10 @@ def test_a_failed_canary_takes_everything_back(bed: TestBed) -> None:
     set_fault(bed, "gpu-a", "plugin-stuck")
     before = labels(bed)
     mend_on_the_way_back(bed, "gpu-a")
-    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, canary=["gpu-a"], batch_size="2", wait_timeout=10)
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, canary=["gpu-a"], batch_size="2", wait_timeout=25)
     assert result["state"] == "returned" and result["failed"], result
     assert verdicts(result) == {"gpu-a": "returned", "gpu-b": "waiting", "gpu-c": "waiting", "gpu-d": "waiting"}
-    assert "gpu-a: allocatable" in result["msg"] and "nvidia-device-plugin-daemonset" in result["msg"] and "says" in result["msg"]
+    assert "gpu-a: allocatable" in result["msg"]
     assert "rollout-node-failed" in codes(result)
     assert labels(bed) == before and "replicas: 2" in bed.api.get(MAP)["data"]["two"]
     agreement(bed)
@@ -107,8 +109,9 @@ def test_a_failed_batch_goes_back_and_leaves_the_verified_ones(bed: TestBed) -> 
     set_fault(bed, "gpu-c", "daemon-crash")
     mend_on_the_way_back(bed, "gpu-c")
     with watching(bed) as watcher:
-        result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="1", wait_timeout=12)
+        result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="1", wait_timeout=25)
     assert result["state"] == "returned", (result["msg"], result["progress"])
+    assert "gpu-c: mps-control-daemon" in result["msg"]
     assert allocatable(bed) == {"gpu-a": {GPU: 6}, "gpu-b": {GPU: 9}, "gpu-c": {GPU: 2}, "gpu-d": {GPU: 8}}
     kept = labels(bed)["gpu-c"]
     assert kept is not None and kept.startswith("two-") and labels(bed)["gpu-d"] == kept
@@ -125,7 +128,7 @@ def test_few_enough_failures_do_not_stop_it(bed: TestBed) -> None:
     """One node goes back by itself, the others go on."""
     set_fault(bed, "gpu-b", "plugin-stuck")
     mend_on_the_way_back(bed, "gpu-b")
-    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="2", max_failures=1, wait_timeout=10)
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="2", max_failures=1, wait_timeout=25)
     assert result["state"] == "verified", result
     assert verdicts(result) == {"gpu-a": "verified", "gpu-b": "returned", "gpu-c": "verified", "gpu-d": "verified"}
     assert allocatable(bed)["gpu-b"] == {GPU: 6}
@@ -150,14 +153,15 @@ def test_a_default_that_fails_goes_back_with_the_policy(bed: TestBed) -> None:
     """A cluster-wide change keeps to its batches, and policy and update strategy are put back when the first one fails."""
     roll(bed, configs=CONFIGS, default="two", node_groups=[], on_left_group="remove", batch_size="4")
     assert set(labels(bed).values()) == {None}
+    pods = {name: uid for name, uid in agents(bed, PLUGIN).items() if name != "gpu-a"}
     set_fault(bed, "gpu-a", "plugin-stuck")
     mend_on_the_way_back(bed, "gpu-a")
     with watching(bed) as watcher:
-        result = roll(bed, configs=CONFIGS, default="four", canary=["gpu-a"], wait_timeout=12)
+        result = roll(bed, configs=CONFIGS, default="four", canary=["gpu-a"], wait_timeout=25)
     assert result["state"] == "returned", (result["msg"], result["progress"])
     assert bed.api.get(POLICY)["spec"]["devicePlugin"]["config"] == {"name": "mps-configs", "default": "two"}
     assert len(watcher.most) <= 1
-    assert allocatable(bed)["gpu-d"] == {GPU: 8}
+    assert pods == {name: uid for name, uid in agents(bed, PLUGIN).items() if name != "gpu-a"}, "nodes whose turn never came were restarted"
     agreement(bed)
     nothing_left_behind(bed)
 

@@ -80,7 +80,7 @@ def others(bed: TestBed) -> dict[str, Any]:
 
 def killed(bed: TestBed, options: dict[str, Any], write: int, when: str) -> bool:
     """Run a rollout in its own process that dies at a write; False when it ended before."""
-    request = {**options, "write": write, "when": when, "kubeconfig": str(bed.kubeconfig), "wait_timeout": 40, "drain_timeout": 20, "lease_duration": 2}
+    request = {**options, "write": write, "when": when, "kubeconfig": str(bed.kubeconfig), "wait_timeout": 120, "drain_timeout": 60, "lease_duration": 2}
     command = [sys.executable, "-m", "tests.integration.killed_rollout", json.dumps(request)]
     answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=180)
     assert answer.returncode in (0, -signal.SIGKILL), answer.stderr
