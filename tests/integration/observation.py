@@ -61,15 +61,26 @@ def pod_identities(bed: TestBed, app: str) -> dict[str, str]:
     return {node: pod["metadata"]["uid"] for node, pod in pods(bed, app).items()}
 
 
+def wait_for_new_pods(bed: TestBed, app: str, former: Mapping[str, str], seconds: float = 120) -> None:
+    """Wait until every node has a ready pod of the operand that is none of the former ones. Raises BedError."""
+
+    def replaced() -> bool:
+        present = pods(bed, app)
+        new = {node for node, pod in present.items() if is_ready(pod) and pod["metadata"]["uid"] != former.get(node)}
+        return new >= set(former)
+
+    bed.wait_for(f"new pods of {app}", replaced, seconds, poll=0.5)
+
+
 def is_ready(pod: Mapping[str, Any]) -> bool:
     """Tell whether all containers of the pod are ready."""
     return any(c["type"] == "Ready" and c["status"] == "True" for c in pod["status"].get("conditions", []))
 
 
-def restarts(pod: Mapping[str, Any]) -> int:
-    """Return how often the pod's containers, init containers included, were started again."""
-    statuses = [*pod["status"].get("containerStatuses", []), *pod["status"].get("initContainerStatuses", [])]
-    return sum(status["restartCount"] for status in statuses)
+def restarts(bed: TestBed, app: str, node: str) -> int:
+    """Return how often the containers of the operand's pod on the node, init containers included, were started again."""
+    status = pods(bed, app).get(node, {}).get("status", {})
+    return sum(each["restartCount"] for key in ("containerStatuses", "initContainerStatuses") for each in status.get(key, []))
 
 
 def events(bed: TestBed) -> set[tuple[str, str]]:

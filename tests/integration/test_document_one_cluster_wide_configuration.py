@@ -45,7 +45,7 @@ def test_one_configuration_reaches_every_gpu_node(clean_lab: TestBed, run_module
     # Discovery refuses the config and dies, so that nothing ever labels the node as capable of MPS.
     clean_lab.wait_for("MPS daemons", lambda: all(map(is_ready, pods(clean_lab, DAEMON).values())) and len(pods(clean_lab, DAEMON)) == 6)
     assert set(pods(clean_lab, DAEMON)) == set(LAB_GPUS)
-    clean_lab.wait_for("crash loop on the MIG node", lambda: restarts(pods(clean_lab, DISCOVERY)[MIG_NODE]) > 1)
+    clean_lab.wait_for("crash loop on the MIG node", lambda: restarts(clean_lab, DISCOVERY, MIG_NODE) > 1)
     assert ask_daemon(clean_lab, "gpu-t4-1", "get_default_active_thread_percentage") == "25.0"
     assert ask_daemon(clean_lab, "gpu-t4-1", "get_default_device_pinned_mem_limit") == "3G"
 
