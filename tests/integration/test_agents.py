@@ -166,8 +166,8 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def running_lab() -> Iterator[Lab]:
-    bed = TestBed.start("agents-live")
+def running_lab(worker: str) -> Iterator[Lab]:
+    bed = TestBed.start(f"agents-{worker}")
     try:
         bed.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         bed.api.post(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "mps-configs"}, "data": CONFIGS})
@@ -396,7 +396,7 @@ def test_the_agents_survive_being_killed(lab: Lab) -> None:
     uids = [lab.pod(app, "gpu-t4-1")["metadata"]["uid"] for app in APPS]
     os.kill(lab.bed.processes()["agents"], signal.SIGKILL)
     lab.label("gpu-t4-1", "two")
-    TestBed.start("agents-live")
+    TestBed.start(lab.bed.name)
     lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
     assert [lab.pod(app, "gpu-t4-1")["metadata"]["uid"] for app in APPS] == uids
     assert lab.run_in("client", THREADS) == "25.0", "the daemon was not restarted"
