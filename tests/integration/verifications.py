@@ -18,8 +18,12 @@ sys.path.insert(0, str(COLLECTIONS))
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof_run import prove_cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_verification import Reading, verify_cluster
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import write_config
 from ansible_collections.gpuops.mps.plugins.modules.mps_proof import ARGUMENT_SPEC as PROOF_OPTIONS
 from ansible_collections.gpuops.mps.plugins.modules.mps_verify_info import ARGUMENT_SPEC as VERIFY_OPTIONS
+
+__all__ = ["SharingConfig", "Strategy", "write_config"]
 
 NAMESPACE = "gpu-operator"
 POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"

@@ -1,0 +1,170 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Verification costs the same for any number of nodes, needs a reader's rights only, and sees what has drifted."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.verifications import (
+    MPS_NODES,
+    POLICY,
+    SharingConfig,
+    Strategy,
+    configure,
+    label,
+    verdicts,
+    verify,
+    write_config,
+    write_map,
+)
+from tests.testbed.bed import TestBed
+
+READER = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRole",
+    "metadata": {"name": "verification-reader"},
+    "rules": [
+        {"apiGroups": [""], "resources": ["nodes", "pods", "pods/log", "configmaps"], "verbs": ["get", "list", "watch"]},
+        {"apiGroups": ["apps"], "resources": ["daemonsets"], "verbs": ["get", "list"]},
+        {"apiGroups": ["nvidia.com"], "resources": ["clusterpolicies"], "verbs": ["get", "list"]},
+        {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"]},
+    ],
+}
+DECLARED: dict[str, Any] = {
+    "mps_configs": {"none": {}, "mps-four": {"replicas": 4}},
+    "mps_default": "none",
+    "mps_node_groups": [{"name": "shared", "config": "mps-four", "nodes": list(MPS_NODES)}],
+}
+
+
+def requests(bed: TestBed, **options: Any) -> Counter[tuple[str, str, str]]:
+    """How often each kind of request was made by one verification; the pages of a list count as one."""
+    mark = bed.mark()
+    verify(bed, **options)
+    made = [(event.verb, event.resource, event.name) for event in bed.audit(mark) if event.user_agent.startswith("gpuops")]
+    return Counter(one for one in made if one[0] != "list") + Counter({one for one in made if one[0] == "list"})
+
+
+def plain_node(number: int) -> dict[str, Any]:
+    labels = {"nvidia.com/gpu.present": "true", "nvidia.com/gpu.count": "1", "nvidia.com/gpu.product": "Tesla-T4"}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"many-{number:04d}", "labels": labels}}
+
+
+def test_a_thousand_nodes_cost_no_more_requests_than_three(empty_lab: TestBed) -> None:
+    counts = []
+    try:
+        for numbers in (range(3), range(3, 1000)):
+            for number in numbers:
+                empty_lab.api.post("/api/v1/nodes", plain_node(number))
+            counts.append(requests(empty_lab))
+        assert len(verify(empty_lab)["nodes"]) == 1000
+    finally:
+        for number in range(1000):
+            empty_lab.api.delete(f"/api/v1/nodes/many-{number:04d}")
+    assert counts[0] == counts[1] and counts[0].total() < 15
+
+
+@pytest.fixture(scope="module")
+def bed(lab: TestBed) -> Iterator[TestBed]:
+    configure(lab, {**dict.fromkeys(MPS_NODES, "mps-four"), "gpu-mig-1": None})
+    yield lab
+    lab.reset()
+
+
+@pytest.fixture(scope="module")
+def reader(bed: TestBed, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """The kubeconfig of an account that may read and nothing else."""
+    accounts = "/api/v1/namespaces/default/serviceaccounts"
+    bindings = "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"
+    bed.api.post("/apis/rbac.authorization.k8s.io/v1/clusterroles", READER)
+    bed.api.post(accounts, {"metadata": {"name": "reader"}})
+    subject = {"kind": "ServiceAccount", "name": "reader", "namespace": "default"}
+    role = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "verification-reader"}
+    bed.api.post(bindings, {"metadata": {"name": "verification-reader"}, "subjects": [subject], "roleRef": role})
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"audiences": []}}
+    token = bed.api.post(f"{accounts}/reader/token", request)["status"]["token"]
+    path = tmp_path_factory.mktemp("reader") / "kubeconfig"
+    cluster = {"server": bed.layout.server, "certificate-authority": str(bed.layout.certificates / "ca.crt")}
+    path.write_text(
+        json.dumps(
+            {
+                "apiVersion": "v1",
+                "kind": "Config",
+                "current-context": "reader",
+                "clusters": [{"name": "bed", "cluster": cluster}],
+                "users": [{"name": "reader", "user": {"token": token}}],
+                "contexts": [{"name": "reader", "context": {"cluster": "bed", "user": "reader"}}],
+            }
+        )
+    )
+    yield path
+    bed.api.delete(f"{bindings}/verification-reader")
+    bed.api.delete("/apis/rbac.authorization.k8s.io/v1/clusterroles/verification-reader")
+    bed.api.delete(f"{accounts}/reader")
+
+
+def test_the_playbook_drift_reads_only_and_its_status_says_whether_all_is_as_declared(
+    bed: TestBed, reader: Path, run_ansible: Callable[..., Any], tmp_path: Path
+) -> None:
+    variables = {**DECLARED, "mps_report_folder": str(tmp_path / "reports")}
+    # Texts as this collection writes them; they mean what the agents have read, so nothing need be restarted.
+    texts = {"none": write_config(SharingConfig("none", Strategy.NONE)), "mps-four": write_config(SharingConfig("mps-four", Strategy.MPS, 4))}
+    write_map(bed, texts)
+    mark = bed.mark()
+    run = run_ansible("gpuops.mps.drift", bed, variables=variables, kubeconfig=reader)
+    assert run.status == 0, run.failure()
+    written = [event for event in bed.audit(mark) if event.user_agent.startswith("gpuops") and event.verb not in ("get", "list", "watch")]
+    assert not written
+    assert {path.suffix for path in (tmp_path / "reports").iterdir()} == {".json", ".md", ".html", ".xml"}
+    label(bed, "gpu-t4-1", "none")
+    try:
+        run = run_ansible("gpuops.mps.drift", bed, variables=variables, kubeconfig=reader)
+    finally:
+        label(bed, "gpu-t4-1", "mps-four")
+    assert run.status != 0 and "label-differs" in json.dumps(run.result("Look at every GPU node")["nodes"])
+    report = next((tmp_path / "reports").glob("*.html")).read_text()
+    assert "label-differs" in report
+
+
+def test_a_policy_that_was_put_back_is_drift_and_names_who_did_it(bed: TestBed) -> None:
+    applied = json.dumps({"config": "mps-four", "content": "x", "pods": {}, "rollout": "r", "at": "t"})
+    bed.api.patch("/api/v1/nodes/gpu-t4-2", {"metadata": {"annotations": {"gpuops.mps/applied": applied}}})
+    declared = {"configs": DECLARED["mps_configs"], "default": "none", "node_groups": DECLARED["mps_node_groups"], "config_map": "mps-configs"}
+    put_back = {"spec": {"devicePlugin": {"config": {"name": "", "default": ""}}}}
+    bed.api.patch(POLICY, put_back, fieldManager="helm")
+    try:
+        result = verify(bed, **declared)
+    finally:
+        bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": {"name": "mps-configs", "default": "none"}}}})
+        bed.api.patch("/api/v1/nodes/gpu-t4-2", {"metadata": {"annotations": {"gpuops.mps/applied": None}}})
+    found = [one for one in result["drift"] if one["code"] == "policy-put-back"]
+    assert found and "'helm'" in found[0]["message"] and not result["clean"]
+
+
+def test_waiting_ends_when_the_nodes_are_as_they_should_be(bed: TestBed) -> None:
+    configure(bed, {"gpu-t4-1": "mps-four"})
+    label(bed, "gpu-t4-1", "none")
+    result = verify(bed, wait=True, wait_timeout=60, patience=30, nodes=["gpu-t4-1"])
+    label(bed, "gpu-t4-1", "mps-four")
+    assert verdicts(result) == {"gpu-t4-1": ("verified", None, None)}
+    again = verify(bed, wait=True, wait_timeout=60, patience=30, nodes=["gpu-t4-1"], fail_on=["broken", "waiting"])
+    assert not again.get("failed") and again["nodes"][0]["config"] == "mps-four"
+
+
+def test_a_name_that_is_no_gpu_node_is_missing(bed: TestBed) -> None:
+    result = verify(bed, nodes=["cpu-1"], fail_on=["broken"])
+    assert result["failed"] and verdicts(result)["cpu-1"][2] == "node-not-found"
+    assert "cpu-1" in result["msg"]
+
+
+def test_a_declaration_that_cannot_be_used_fails_with_its_findings(bed: TestBed) -> None:
+    result = verify(bed, configs={"mps-one": {"replicas": 1}})
+    assert result["failed"] and "mps-one" in result["msg"] and result["findings"]
