@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import predict
@@ -265,6 +265,12 @@ def test_requests_above_one_depend_on_the_version(asked: bool | None, version: P
         assert said in one.message
         assert (one.severity, one.path, one.subject) == ("warning", "shared.fail_requests_greater_than_one", "")
     assert judge(replace(SLICES, fail_requests_greater_than_one=asked), T4, version=version).findings == ()
+
+
+def test_a_strategy_without_replicas_shares_nothing_and_has_nothing_to_check() -> None:
+    prediction = judge(SharingConfig("odd", Strategy.MPS, mig_strategy="mixed", fail_requests_greater_than_one=False), replace(T4, tegra=True))
+    assert prediction.findings == ()
+    assert prediction.resources == {"nvidia.com/gpu": 2}
 
 
 def test_findings_are_told_apart_by_path_and_node() -> None:
