@@ -110,7 +110,7 @@ class Lab:
         path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/mps-configs"
         self.bed.api.patch(path, {"data": dict(texts)})
 
-    def wait(self, what: str, condition: Callable[[], object], seconds: float = 40.0) -> None:
+    def wait(self, what: str, condition: Callable[[], object], seconds: float = 90.0) -> None:
         self.bed.wait_for(what, condition, seconds)
 
     def wait_for_resources(self, node: str, wanted: Mapping[str, int]) -> None:
