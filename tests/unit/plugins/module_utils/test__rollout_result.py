@@ -1,0 +1,97 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rollout says it did, or would do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import PodName
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout import BROKEN, VERIFIED, WORKING, RolloutState
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import forward_state
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, BACK, Applied, Former, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import (
+    batch_line,
+    batches_data,
+    disagreements_found,
+    nodes_data,
+    progress_lines,
+    rollout_diff,
+)
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import FormerConfigs
+from tests.unit.plugins.module_utils.rollout_model import text
+from tests.unit.plugins.module_utils.test__rollout_build import context_of, make_cluster
+
+OLD, NEW = content_hash(text(2)), content_hash(text(4))
+
+
+def test_batches_say_what_will_change() -> None:
+    """Nodes with labels and resources before and after, the pods that break, the usual time."""
+    cluster = make_cluster("n1", "n2", "n3")
+    plan = cluster.plan()
+    plan = replace(plan, nodes=tuple(replace(node, gpu_pods=(PodName("default", f"pod-{node.node}"),)) for node in plan.nodes))
+    state = forward_state(plan, context_of(cluster))
+    batches = batches_data(state, plan, pause=30)
+    assert [[node["name"] for node in batch["nodes"]] for batch in batches] == [["n1", "n2"], ["n3"]]
+    assert batches[0]["gpu_pods"] == ["default/pod-n1", "default/pod-n2"]
+    assert batches[0]["estimated_seconds"] == batches[1]["estimated_seconds"] + 30
+    assert batches[1]["nodes"][0]["allocatable"] == {"before": {"nvidia.com/gpu": 4}, "after": {"nvidia.com/gpu": 8}}
+    last = rollout_diff(plan, batches)[-1]
+    assert (
+        "batch 2" in last["after_header"]
+        and "n3: config a" in last["after"]
+        and "nvidia.com/gpu=8" in last["after"]
+        and "breaks: default/pod-n3" in last["after"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("rollout", "returned", "verdict"),
+    [("r1", False, "verified"), ("r1", True, "returned"), ("r0", False, "waiting")],
+)
+def test_verdicts_come_from_the_nodes(rollout: str, returned: bool, verdict: str) -> None:
+    """Only this rollout's own records count."""
+    cluster = make_cluster("n1")
+    applied = Applied(
+        "a", NEW, {}, rollout, "now", Former("a", "a", "label", OLD, True, {}, {"nvidia.com/gpu": 3}), returned, "it did not start" if returned else ""
+    )
+    cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(applied)
+    found = nodes_data(cluster.plan(), cluster.snapshot(), context_of(cluster).record)[0]
+    assert found["verdict"] == verdict
+    assert (found["allocatable_before"] == {"nvidia.com/gpu": 3}) is (rollout == "r1")
+    assert found["thread_percentage"] == 25 and found["replicas"] == 4
+
+
+def test_nodes_that_do_not_agree_are_named() -> None:
+    """A node that was left out of a content edit runs another text than its label selects."""
+    cluster = make_cluster("n1", "n2")
+    cluster.data = {"a": text(4)}
+    cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("a", NEW, {}, "r1", "now"))
+    formers = FormerConfigs("map", "", {"a": text(2)})
+    found = disagreements_found(cluster.snapshot(), replace(context_of(cluster).record, started="2026-09-21T00:00:00Z"), formers)
+    assert [one.subject for one in found] == ["node/n2"] and OLD in found[0].message and NEW in found[0].message
+
+
+def state_with(phases: dict[str, tuple[str, str, float]], direction: str = "forward") -> RolloutState:
+    """A state whose nodes are at these phases and links since then."""
+    cluster = make_cluster(*phases)
+    runs = forward_state(cluster.plan(), context_of(cluster)).runs
+    changed = {name: replace(runs[name], phase=phase, link=link, since=since, reason=f"why {name}") for name, (phase, link, since) in phases.items()}
+    return RolloutState((tuple(phases),), changed, direction=direction)
+
+
+def test_progress_names_the_link_and_who_waits_longest() -> None:
+    """One line for each link; nodes that are through are not named."""
+    phases = {f"n{number}": (WORKING, "device-plugin", 100.0 - number) for number in range(5)} | {"done": (VERIFIED, "", 0.0)}
+    assert progress_lines(state_with(phases), 110.0) == ["batch 1 of 1: n0, n1, n2 and 2 more at device-plugin for 14 s: why n4"]
+
+
+def test_a_batch_is_summed_up() -> None:
+    """How many ended how, forward and back."""
+    phases = {"n1": (VERIFIED, "", 0.0), "n2": (VERIFIED, "", 0.0), "n3": (BROKEN, "label", 0.0)}
+    assert batch_line(state_with(phases), 0) == "batch 1 of 1 ended: 1 broken, 2 verified"
+    assert batch_line(state_with(phases, BACK), 0).startswith("way back, batch 1")
