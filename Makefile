@@ -57,13 +57,24 @@ lint: venv ## static checks: ruff, mypy, yamllint, ansible-lint, ansible-test sa
 	@$(RUN) -m tests.lint
 
 unit: venv ## tests without a cluster
-	@$(PYTEST) -q -n $(WORKERS) tests/unit tests/testbed/tests
+	@$(PYTEST) -q -n $(WORKERS) --timeout=900 tests/unit tests/testbed/tests
 
 integration: venv binaries ## tests on test beds: a real control plane each
-	@$(PYTEST) -v -n $(WORKERS) --dist loadfile tests/integration
+	@$(PYTEST) -v -n $(WORKERS) --dist loadfile --timeout=900 tests/integration
 
 testbed: venv binaries ## start a cluster on loopback: NODES=lab, fleet:N or a YAML file; NAME=default
 	@$(RUN) -m tests.testbed up --name $(NAME) --nodes $(NODES)
 
 testbed-down: venv ## stop it and remove its files: NAME=default
 	@$(RUN) -m tests.testbed down --name $(NAME)
+
+bench: venv binaries ## measure the collection against other ways on 100, 1000 and 5000 nodes (hours; SIZES=100 for less)
+	@$(RUN) -m tests.benchmark $(if $(SIZES),--sizes $(SIZES))
+
+test-reliability: venv binaries ## every operation with every fault between client and API server
+	@$(RUN) -m tests.reliability
+
+docs: venv ## the page of findings, and every plugin's and role's page in .cache/docs
+	@$(RUN) -m tests.findings_page
+	@mkdir -p .cache/docs
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections PATH=$(CURDIR)/.venv/bin:$$PATH antsibull-docs collection --use-current --dest-dir .cache/docs gpuops.mps

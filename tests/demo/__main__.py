@@ -17,8 +17,8 @@ from pathlib import Path
 
 import yaml
 
+from tests.integration.operator_variables import operator_variables
 from tests.testbed.bed import TestBed, take_down
-from tests.testbed.chart import bed_values, chart_directory
 from tests.testbed.layout import Layout
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -72,17 +72,6 @@ def run_site(bed: TestBed, declared: dict) -> None:
     }
     command = [str(scripts / "ansible-playbook"), "gpuops.mps.site", "--extra-vars", f"@{path}"]
     subprocess.run(command, env=environment, cwd=bed.directory, check=True)
-
-
-def operator_variables(bed: TestBed) -> dict:
-    """Return what ties the roles to the bed: the chart and Helm from its cache, and values for machines without drivers."""
-    return {
-        "gpu_operator_chart_ref": str(chart_directory(bed.programs)),
-        "gpu_operator_chart_repository": "",
-        "gpu_operator_chart_version": "",
-        "gpu_operator_helm": str(bed.programs / "helm4"),
-        "gpu_operator_values": bed_values(bed),
-    }
 
 
 def offered(bed: TestBed) -> dict[str, dict[str, str]]:

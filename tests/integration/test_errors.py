@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from tests.demo.__main__ import operator_variables
 from tests.integration.ansible_runs import AnsibleRun
+from tests.integration.operator_variables import operator_variables
 from tests.testbed.bed import TestBed
 from tests.testbed.layout import kubeconfig_text
 

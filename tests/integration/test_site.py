@@ -8,29 +8,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tests.demo.__main__ import operator_variables
 from tests.integration.observation import LAB_GPUS, MIG_INSTANCES, MIG_NODE, allocatable, ask_daemon
+from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
 from tests.testbed.bed import TestBed
 
-DECLARED: dict[str, Any] = {
-    "mps_configs": {"none": {}, "mps-two": {"replicas": 2}, "mps-four": {"replicas": 4}},
-    "mps_default": "mps-two",
+T4_NODES = ("gpu-t4-1", "gpu-t4-2")
+# gpu-mixed-1 has a T4 beside two L4. Which of the two its labels show is chance, so no group here selects by product.
+DECLARATION = {
+    **LAB_DECLARATION,
     "mps_node_groups": [
-        {"name": "t4", "config": "mps-four", "nodes": ["gpu-t4-1", "gpu-t4-2"]},
+        {"name": "t4", "config": "mps-four", "selector": ["pool=inference"]},
         {"name": "partitioned", "config": "none", "nodes": [MIG_NODE]},
     ],
-    "mps_batch_size": "50%",
 }
 
 
 def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any]) -> None:
     bed = bed_factory("site")
-    variables = {**DECLARED, **operator_variables(bed)}
+    variables = {**DECLARATION, **operator_variables(bed)}
 
     first = run_ansible("gpuops.mps.site", bed, variables=variables)
     assert first.status == 0, first.failure()
     assert first.changed > 0
-    shared = {**{node: 2 * count for node, count in LAB_GPUS.items()}, "gpu-t4-1": 8, "gpu-t4-2": 16, MIG_NODE: MIG_INSTANCES}
+    replicas = {node: 2 for node in LAB_GPUS} | {node: 4 for node in T4_NODES}
+    shared = {node: replicas[node] * count for node, count in LAB_GPUS.items()} | {MIG_NODE: MIG_INSTANCES}
     assert allocatable(bed) == shared
     assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "25.0"
     assert bed.api.list("/apis/apps/v1/namespaces/default/deployments") == [], "the proof's Deployment was left behind"
@@ -43,8 +44,8 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_facto
     assert [event for event in requests if event.mutating] == []
     assert allocatable(bed) == shared
 
-    variables["mps_configs"] = {**DECLARED["mps_configs"], "mps-four": {"replicas": 8}}
+    variables["mps_configs"] = {**DECLARATION["mps_configs"], "mps-four": {"replicas": 8}}
     third = run_ansible("gpuops.mps.site", bed, variables=variables)
     assert third.status == 0, third.failure()
-    assert allocatable(bed) == {**shared, "gpu-t4-1": 16, "gpu-t4-2": 32}
+    assert allocatable(bed) == shared | {node: 8 * LAB_GPUS[node] for node in T4_NODES}
     assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "12.0"
