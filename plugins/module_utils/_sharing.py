@@ -9,23 +9,26 @@ import typing as t
 from collections import Counter
 
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import managed_keys
-from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig
+from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus, gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_report import findings_data
-from ansible_collections.gpuops.mps.plugins.module_utils._prediction import predict
+from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
 from ansible_collections.gpuops.mps.plugins.module_utils._running import STALE, newest, running
-from ansible_collections.gpuops.mps.plugins.module_utils._selection import select, text_of
+from ansible_collections.gpuops.mps.plugins.module_utils._selection import select
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, ConfigMap, Node, Snapshot
 
 Data = dict[str, t.Any]
+# Without a key the operator's fallback is an empty file: every GPU is exclusive.
+NO_SHARING = SharingConfig(name="", strategy=Strategy.NONE)
 # Dozens of hardware facts on every node that say nothing about sharing.
 DISCOVERY_PREFIX = "feature.node.kubernetes.io/"
 
 
 def sharing_data(snapshot: Snapshot) -> Data:
     """Summary, cluster, policy, map and nodes."""
-    nodes = [_node_data(node, snapshot) for node in snapshot.nodes]
+    in_force = _meanings(snapshot.referred_map, snapshot)
+    nodes = [_node_data(node, snapshot, in_force) for node in snapshot.nodes]
     return {
         "summary": {
             "nodes": len(nodes),
@@ -72,15 +75,21 @@ def _config_map_data(found: ConfigMap, snapshot: Snapshot) -> Data:
     return {"name": found.name, "namespace": found.namespace, "configs": configs}
 
 
+def _meanings(found: ConfigMap | None, snapshot: Snapshot) -> dict[str, tuple[str, SharingConfig | None]]:
+    """Key -> hash of its text and what the text means (None: nothing that can be understood); read once for all nodes."""
+    texts = found.data if found else {}
+    return {key: (content_hash(text), read_config(key, text, plugin_version=snapshot.plugin_version).config) for key, text in texts.items()}
+
+
 def _meaning(config: SharingConfig | None) -> Data:
     if config is None:
         return {"strategy": None, "replicas": None, "rename_by_default": None}
     return {"strategy": config.strategy.value, "replicas": config.replicas, "rename_by_default": config.rename_by_default}
 
 
-def _node_data(node: Node, snapshot: Snapshot) -> Data:
+def _node_data(node: Node, snapshot: Snapshot, in_force: t.Mapping[str, tuple[str, SharingConfig | None]]) -> Data:
     selection = select(node.config_label, snapshot.policy)
-    text = text_of(snapshot.referred_map.data if snapshot.referred_map else {}, selection)
+    content, meaning = in_force.get(selection.config or "", (None, None))
     gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
     pods = {agent: newest(snapshot, node.name, agent) for agent in AGENTS}
     return {
@@ -89,7 +98,7 @@ def _node_data(node: Node, snapshot: Snapshot) -> Data:
         "label": node.config_label,
         "config": selection.config,
         "source": selection.source,
-        "running": _running(node, snapshot, text, gpus),
+        "running": running(node, snapshot, selection, content, _predict(NO_SHARING if selection.config is None else meaning, gpus, snapshot)).state,
         "agents": {agent: {"name": pod.name, "ready": pod.ready, "created": pod.created} if pod else None for agent, pod in pods.items()},
         "capacity": dict(node.capacity),
         "allocatable": dict(node.allocatable),
@@ -101,12 +110,9 @@ def _node_data(node: Node, snapshot: Snapshot) -> Data:
     }
 
 
-def _running(node: Node, snapshot: Snapshot, text: str | None, gpus: Gpus) -> str:
-    selection = select(node.config_label, snapshot.policy)
-    meaning = read_config(selection.config or "", text or "", plugin_version=snapshot.plugin_version).config
+def _predict(meaning: SharingConfig | None, gpus: Gpus, snapshot: Snapshot) -> Prediction | None:
     mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
-    prediction = predict(meaning, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version) if meaning else None
-    return running(node, snapshot, selection, None if text is None else content_hash(text), prediction).state
+    return predict(meaning, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version) if meaning else None
 
 
 def _gpus_data(gpus: Gpus) -> Data:
