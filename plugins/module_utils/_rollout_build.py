@@ -194,14 +194,14 @@ def _back_work(name: str, former: Former, context: Context, scope: str) -> Work:
     target = former_target(former, context.formers, context.version)
     if scope == SCOPE_NODE:
         target = relabelled_target(target, return_label(former, context.way_back), context.default)
-    labels = (node.config_label, *_marked_labels(node)) if node else ()
-    known = frozenset({former.label, target.label, *labels, *_wanted_labels(node)})
+    known = frozenset({former.label, target.label, *(_own_labels(node) if node else ())})
     return Work(name, context.record.id, BACK, target, former, known, breaks=False, disruption="allow")
 
 
-def _wanted_labels(node: Node | None) -> tuple[str | None, ...]:
-    applied = read_applied(node.annotations) if node else None
-    return (applied.config,) if applied else ()
+def _own_labels(node: Node) -> tuple[str | None, ...]:
+    """The labels that rollouts have written on a node; another one is somebody else's and is not overwritten."""
+    applied = read_applied(node.annotations)
+    return (*_marked_labels(node), *((applied.label,) if applied else ()))
 
 
 def back_state(context: Context, *, resumed_until: float = 0.0) -> RolloutState:

@@ -68,7 +68,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Applied:
-    """The annotation of a node that was verified: what its agents run, by the uids of their pods.
+    """The annotation of a node that was verified: what its agents run, by the uids of their pods, and the label it had.
 
     C(former) is where a rollback of the last rollout leads; C(returned) tells that the node was taken back
     already, and C(reason) why.
@@ -82,6 +82,7 @@ class Applied:
     former: Former | None = None
     returned: bool = False
     reason: str = ""
+    label: str | None = None
 
 
 def write_annotation(value: Mark | Applied) -> str:
@@ -125,6 +126,7 @@ def read_applied(annotations: Mapping[str, str]) -> Applied | None:
         former=_former(data.get("former")),
         returned=data.get("returned") is True,
         reason=str(data.get("reason", "")),
+        label=_text(data.get("label")),
     )
 
 

@@ -361,6 +361,7 @@ def _finish(work: Work, seen: Seen) -> Step:
         former=work.former,
         returned=work.direction == BACK,
         reason=work.reason,
+        label=work.target.label,
     )
     uncordon = seen.mark is not None and seen.mark.cordoned
     return Step(LINK_FINISH, "everything is as predicted", Finish(seen.name, applied, uncordon))

@@ -60,6 +60,7 @@ APPLIED = st.builds(
     former=st.none() | FORMERS,
     returned=st.booleans(),
     reason=TEXT,
+    label=OPTIONAL,
 )
 
 
