@@ -43,7 +43,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._proof_client import (
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONTROL_DAEMON, Snapshot
 
-_EXEC_SECONDS = 20.0
+_EXEC_SECONDS = 60.0
 _LOG_LINES = 40
 _PAUSE_SECONDS = 1.0
 _SERVER_ATTEMPTS = 8

@@ -31,7 +31,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._verification import WA
 
 # A node whose time has run out changes its verdict without any event.
 _LOOK_AGAIN_SECONDS = 5.0
-_EXEC_SECONDS = 20.0
+_EXEC_SECONDS = 60.0
 _AGENT_SELECTOR = f"app in ({','.join(AGENT_DAEMON_SETS.values())})"
 
 LIMITS_NEVER = "never"
