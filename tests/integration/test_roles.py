@@ -1,0 +1,50 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The main job: gpuops.mps.site from an empty cluster, and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tests.demo.__main__ import operator_variables
+from tests.integration.observation import LAB_GPUS, MIG_INSTANCES, MIG_NODE, allocatable, ask_daemon
+from tests.testbed.bed import TestBed
+
+DECLARED: dict[str, Any] = {
+    "mps_configs": {"none": {}, "mps-two": {"replicas": 2}, "mps-four": {"replicas": 4}},
+    "mps_default": "mps-two",
+    "mps_node_groups": [
+        {"name": "t4", "config": "mps-four", "nodes": ["gpu-t4-1", "gpu-t4-2"]},
+        {"name": "partitioned", "config": "none", "nodes": [MIG_NODE]},
+    ],
+    "mps_batch_size": "50%",
+}
+
+
+def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any]) -> None:
+    bed = bed_factory("site")
+    variables = {**DECLARED, **operator_variables(bed)}
+
+    first = run_ansible("gpuops.mps.site", bed, variables=variables)
+    assert first.status == 0, first.failure()
+    assert first.changed > 0
+    shared = {**{node: 2 * count for node, count in LAB_GPUS.items()}, "gpu-t4-1": 8, "gpu-t4-2": 16, MIG_NODE: MIG_INSTANCES}
+    assert allocatable(bed) == shared
+    assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "25.0"
+    assert bed.api.list("/apis/apps/v1/namespaces/default/deployments") == [], "the proof's Deployment was left behind"
+
+    since = bed.mark()
+    second = run_ansible("gpuops.mps.site", bed, variables=variables)
+    assert (second.status, second.changed) == (0, 0), second.failure()
+    requests = [event for event in bed.audit(since) if event.user == "admin"]
+    assert len(requests) > 5, "the second run was not seen in the audit log"
+    assert [event for event in requests if event.mutating] == []
+    assert allocatable(bed) == shared
+
+    variables["mps_configs"] = {**DECLARED["mps_configs"], "mps-four": {"replicas": 8}}
+    third = run_ansible("gpuops.mps.site", bed, variables=variables)
+    assert third.status == 0, third.failure()
+    assert allocatable(bed) == {**shared, "gpu-t4-1": 16, "gpu-t4-2": 32}
+    assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "12.0"
