@@ -30,7 +30,7 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_facto
     first = run_ansible("gpuops.mps.site", bed, variables=variables)
     assert first.status == 0, first.failure()
     assert first.changed > 0
-    replicas = {node: 2 for node in LAB_GPUS} | {node: 4 for node in T4_NODES}
+    replicas = dict.fromkeys(LAB_GPUS, 2) | dict.fromkeys(T4_NODES, 4)
     shared = {node: replicas[node] * count for node, count in LAB_GPUS.items()} | {MIG_NODE: MIG_INSTANCES}
     assert allocatable(bed) == shared
     assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "25.0"

@@ -15,6 +15,7 @@ from tests.testbed.build import BuildError
 from tests.testbed.chart import ChartError
 from tests.testbed.layout import Layout, LayoutError
 from tests.testbed.node_sets import NodeSetError
+from tests.testbed.operator_runner import NamespaceError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,7 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     try:
         return {"up": up, "down": down, "status": status}[options.command](options)
-    except (BedError, BuildError, ChartError, LayoutError, NodeSetError) as error:
+    except (BedError, BuildError, ChartError, LayoutError, NamespaceError, NodeSetError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
 

@@ -30,6 +30,7 @@ from tests.testbed.build import build
 from tests.testbed.certificates import write_certificates
 from tests.testbed.layout import Layout, port_is_free, write_json
 from tests.testbed.node_sets import node_objects, read_node_set
+from tests.testbed.operator_runner import private_mount
 from tests.testbed.reset import reset, settled
 
 START_SECONDS = 90.0
@@ -75,7 +76,10 @@ class TestBed:
     ) -> TestBed:
         """Start the bed `name`, or start again what is missing of it. Raises BedError and the errors of its parts."""
         bed = cls(Layout.of(name), Settings(nodes, plugin_version, operator, instant, agents), build())
-        read_node_set(nodes)  # an unknown set is refused before anything is there
+        # What cannot be is refused before anything is there.
+        read_node_set(nodes)
+        if operator:
+            private_mount()
         with _locked(bed.directory):
             bed._remember_settings()
             bed._start_processes()

@@ -31,6 +31,9 @@ DEPLOYMENTS = "/apis/apps/v1/deployments"
 SELECTOR = "app.kubernetes.io/component=gpu-operator"
 OPERATOR = "gpu-operator"
 
+# Ways to a mount namespace of one's own: as a plain user through a user namespace, else as root without one.
+NAMESPACES = (("unshare", "--map-root-user", "--mount"), ("unshare", "--mount"))
+
 # The operator reads its assets from fixed paths and insists on real directories: they are copied into a file system
 # of memory that only this process sees.
 MOUNT_AND_RUN = """
@@ -41,6 +44,23 @@ cp -R "$1"/. /opt/gpu-operator/
 cp -R "$2" /opt/gpu-operator/manifests
 exec "$3" --kubeconfig="$4" --metrics-bind-address=0 --health-probe-bind-address=0
 """
+
+
+class NamespaceError(Exception):
+    """This machine does not let us mount anything in private."""
+
+
+def private_mount() -> tuple[str, ...]:
+    """Return the command that runs another one where it may mount for itself. Raises NamespaceError."""
+    for command in NAMESPACES:
+        with contextlib.suppress(FileNotFoundError):
+            if subprocess.run([*command, "mount", "-t", "tmpfs", "tmpfs", "/opt"], capture_output=True, check=False).returncode == 0:
+                return command
+    raise NamespaceError(
+        "The GPU Operator needs its files under /opt/gpu-operator, in a mount namespace of its own, and this machine allows none: neither "
+        + " nor ".join(f"`{' '.join(command)}`" for command in NAMESPACES)
+        + " may mount. Allow user namespaces (for example sysctl kernel.apparmor_restrict_unprivileged_userns=0), or start the bed as root."
+    )
 
 
 def main() -> int:
@@ -96,7 +116,7 @@ def _start(layout: Layout, programs: Path, api: Api, deployment: dict[str, Any])
     files = [programs / "operator-assets", programs / "operator-manifests", programs / OPERATOR, kubeconfig]
     with open(layout.directory / "logs" / f"{OPERATOR}.log", "ab") as log:
         return subprocess.Popen(
-            ["unshare", "--map-root-user", "--mount", "sh", "-c", MOUNT_AND_RUN, "sh", *map(str, files)],
+            [*private_mount(), "sh", "-c", MOUNT_AND_RUN, "sh", *map(str, files)],
             env={**os.environ, NAME_VARIABLE: OPERATOR, "OPERATOR_NAMESPACE": namespace},
             stdin=subprocess.DEVNULL,
             stdout=log,
