@@ -403,6 +403,17 @@ def test_the_agents_survive_being_killed(lab: Lab) -> None:
     assert lab.client("client")["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+def test_what_happened_while_the_api_server_was_away_is_caught_up_with(lab: Lab) -> None:
+    lab.create_client("client", "gpu-a100-1", {"image": "example.org/inference:1", "command": ["/serve"]}, {"nvidia.com/gpu": 1})
+    lab.wait("the client", lambda: lab.client("client")["status"]["phase"] == "Running")
+    os.kill(lab.bed.processes()["kube-apiserver"], signal.SIGKILL)
+    TestBed.start(lab.bed.name)
+    lab.label("gpu-t4-1", "two")
+    lab.wait_for_resources("gpu-t4-1", {"nvidia.com/gpu": 4})
+    lab.bed.api.delete("/api/v1/namespaces/default/pods/client")
+    lab.wait("the client gone", lambda: lab.bed.api.find("/api/v1/namespaces/default/pods/client") is None)
+
+
 def test_0_20_ignores_the_label_at_the_start_and_breaks_the_daemon(lab: Lab) -> None:
     """Last, because it replaces every agent's pod."""
     policy = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"

@@ -28,7 +28,7 @@ APPLY_PATCH = "application/apply-patch+yaml"
 WATCH_SECONDS = 600
 RETRY_SECONDS = 0.5
 PAGE = 500
-ATTEMPTS = 6
+PASSING = frozenset((429, 500, 502, 503, 504))  # the server is starting, stopping or busy
 
 
 class ApiError(Exception):
@@ -236,17 +236,20 @@ class _Lane(threading.Thread):
             self._write(item)
 
     def _write(self, item: Write) -> None:
-        for attempt in range(ATTEMPTS):
-            try:
-                self._api.request(item.method, item.path, item.body, item.content_type)
-                return
-            except ApiError as error:
-                if error.status in (404, 409):  # the object is gone, another one of that name, or there already
-                    return
-                if error.status not in (429, 500, 503, 504):
-                    LOG.warning("%s %s: %s", item.method, item.path, error)
-                    return
-            except (urllib3.exceptions.HTTPError, OSError) as error:
-                LOG.info("%s %s: %s", item.method, item.path, error)
-            time.sleep(RETRY_SECONDS * (attempt + 1))
-        LOG.warning("%s %s: given up", item.method, item.path)
+        """Write for as long as it takes: a write that is lost would leave its object wrong for ever."""
+        while not self._is_settled(item):
+            time.sleep(RETRY_SECONDS)
+
+    def _is_settled(self, item: Write) -> bool:
+        """Try once; the server's refusal settles a write too."""
+        try:
+            self._api.request(item.method, item.path, item.body, item.content_type)
+        except ApiError as error:
+            if error.status in PASSING:
+                return False
+            if error.status not in (404, 409):  # the object is gone, or another one of that name
+                LOG.warning("%s %s: %s", item.method, item.path, error)
+        except (urllib3.exceptions.HTTPError, OSError) as error:
+            LOG.info("%s %s: %s", item.method, item.path, error)
+            return False
+        return True
