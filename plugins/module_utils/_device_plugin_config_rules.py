@@ -141,10 +141,10 @@ class Rules:
     def _unknown(self, name: str, path: str, line: int, names: tuple[str, ...]) -> None:
         """A key that the device plugin ignores: misspelt, misplaced or of another tool."""
         ignored = f"the device plugin ignores '{name}' and everything below it"
-        place = next((known for known in _PLACES if known == name and known not in names), None)
+        place = _PLACES.get(name)  # never one of the names that belong here
         suggestion = _SYNONYMS.get(name.lower().replace("-", "")) or closest(name, names)
         if place:
-            self.add("misplaced-key", path, f"'{name}' does not belong here; {ignored}", line, f"Move '{name}' to {_PLACES[place]}.")
+            self.add("misplaced-key", path, f"'{name}' does not belong here; {ignored}", line, f"Move '{name}' to {place}.")
         elif fork := _FORKS.get(name.lower()):
             self.add("unknown-key", path, f"unknown key '{name}'; {ignored}", line, fork)
         elif suggestion and suggestion in names:
