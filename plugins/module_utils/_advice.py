@@ -113,10 +113,9 @@ def advise_declared(gpu: GpuModel, replicas: int, *, config: str, rename_by_defa
 
 
 def _cap(gpu: GpuModel) -> int:
-    cap = replica_cap(gpu.compute)
-    if is_before_volta(gpu.compute) or cap is None:
+    if is_before_volta(gpu.compute):
         raise AdviceError(f"MPS clients fail on compute capability {gpu.compute[0]}.{gpu.compute[1]}: GPUs before Volta (7.0) are not shared by MPS")
-    return cap
+    return replica_cap(gpu.compute)
 
 
 def _advice(gpu: GpuModel, replicas: int, others: Iterable[int], config: str, rename_by_default: bool) -> Advice:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import overload
 
 # k8s-device-plugin v0.15 to v0.20.0, mps/device.go: 48 clients from compute capability 7.5, else 16. The upstream
 # function speaks of Volta, but its threshold leaves Volta (7.0, 7.2) at 16.
@@ -43,6 +44,10 @@ class PluginVersion:
         return f"{self.major}.{self.minor}.{self.patch}"
 
 
+@overload
+def replica_cap(compute: tuple[int, int]) -> int: ...
+@overload
+def replica_cap(compute: tuple[int, int] | None) -> int | None: ...
 def replica_cap(compute: tuple[int, int] | None) -> int | None:
     """The most replicas the MPS control daemon accepts per GPU; None when the compute capability is not known.
 

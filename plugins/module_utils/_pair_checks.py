@@ -124,7 +124,7 @@ def _check_mig_layout(config: SharingConfig, gpus: Gpus, mig: str, path: str, su
         reason = f" (nvidia.com/mig.config is {gpus.mig_config})" if gpus.mig_config else ""
         return [finding("mig-enabled", path, f"a GPU of the node is in MIG mode{reason}, and MPS does not work there", subject=subject)]
     if not gpus.mig_enabled:
-        partly = gpus.mig_capable and gpus.mig_config is None and (gpus.total or 0) > 1 and (under_mps or mig == "single")
+        partly = gpus.mig_capable and gpus.mig_config is None and gpus.total not in (None, 0, 1) and (under_mps or mig == "single")
         return [finding("mig-state-not-visible", path, subject=subject)] if partly else []
     if mig == "single" and (MIG_INVALID in (gpus.product or "") or not _labelled_by_mig_device(gpus)):
         return [finding("mig-layout-unusable", path, subject=subject)]
@@ -132,9 +132,10 @@ def _check_mig_layout(config: SharingConfig, gpus: Gpus, mig: str, path: str, su
 
 
 def mig_hides_devices(gpus: Gpus, mig: str) -> bool:
-    """Whether labels or resources under the effective MIG strategy depend on MIG devices that the present labels do not describe."""
-    if not gpus.mig_enabled:
-        return False
+    """Whether labels or resources of a node in MIG mode depend on MIG devices that its present labels do not describe.
+
+    ``mig`` is the effective MIG strategy.
+    """
     return mig == "mixed" or (mig == "single") != _labelled_by_mig_device(gpus)
 
 
@@ -152,16 +153,22 @@ def _check_platform(gpus: Gpus, path: str, subject: str) -> list[Finding]:
 
 
 def _check_cap(replicas: int, gpus: Gpus, where: str, subject: str) -> list[Finding]:
-    cap, findings = replica_cap(gpus.compute), []
-    if gpus.compute is not None and is_before_volta(gpus.compute):
-        message = f"{gpus.product} has compute capability {_dotted(gpus.compute)}: clients fail on GPUs before Volta (7.0)"
+    findings = [] if gpus.compute is None else _check_compute(replicas, gpus.product, gpus.compute, where, subject)
+    above = any(found.code == "replicas-above-cap" for found in findings)
+    if gpus.mixed and replicas > REPLICAS_BEFORE_TURING and not above:
+        findings.append(finding("replicas-above-cap-unseen", where, subject=subject))
+    return findings
+
+
+def _check_compute(replicas: int, product: str | None, compute: tuple[int, int], where: str, subject: str) -> list[Finding]:
+    cap, capability, findings = replica_cap(compute), f"compute capability {compute[0]}.{compute[1]}", []
+    if is_before_volta(compute):
+        message = f"{product} has {capability}: clients fail on GPUs before Volta (7.0)"
         findings.append(finding("gpu-before-volta", where, message, subject=subject))
-    if gpus.compute is not None and cap is not None and replicas > cap:
-        message = f"{replicas} replicas are more than the {cap} that the MPS daemon accepts on {gpus.product} (compute capability {_dotted(gpus.compute)})"
+    if replicas > cap:
+        message = f"{replicas} replicas are more than the {cap} that the MPS daemon accepts on {product} ({capability})"
         remedy = f"Declare at most {cap} replicas for nodes with this GPU; give it a config of its own if others take more."
         findings.append(finding("replicas-above-cap", where, message, remedy=remedy, subject=subject))
-    elif gpus.mixed and replicas > REPLICAS_BEFORE_TURING:
-        findings.append(finding("replicas-above-cap-unseen", where, subject=subject))
     return findings
 
 
@@ -175,7 +182,3 @@ def _check_memory(replicas: int, gpus: Gpus, where: str, subject: str) -> list[F
         return []
     message = f"each client process gets {share} MiB of {gpus.memory_mib} MiB; below {least} MiB clients on {gpus.product} are reported not to start"
     return [finding("memory-per-client-small", where, message, subject=subject)]
-
-
-def _dotted(compute: tuple[int, int]) -> str:
-    return f"{compute[0]}.{compute[1]}"

@@ -201,6 +201,8 @@ def test_gfd_stops_where_mps_meets_mig_so_that_no_labels_are_predicted() -> None
         (mps(4), None, {"mig_capable": False}, False),
         (mps(4), None, {"mig_capable": None}, False),
         (mps(4), None, {"total": 1, "count": 1}, False),
+        (mps(4), None, {"total": 0, "count": 0}, False),
+        (mps(4), None, {"total": None}, False),
         (mps(4), None, {"total": 2}, True),
     ],
 )
@@ -239,6 +241,12 @@ def test_mig_without_mps(gpus: Gpus, mig_strategy: str | None, code: str | None,
     else:
         assert (shown["gpu.product"], shown["gpu.replicas"], shown["gpu.sharing-strategy"]) == labels
         assert prediction.resources == {"nvidia.com/gpu": 40}
+
+
+def test_mig_without_labels_of_the_product_is_not_predicted() -> None:
+    without = replace(MIG_FULL, product=None)
+    assert codes(judge(SLICES, without, mig_strategy="single")) == {"mig-layout-unusable", "gpu-facts-missing"}
+    assert codes(judge(SLICES, without, mig_strategy="mixed")) == {"mig-not-predicted", "gpu-facts-missing"}
 
 
 @pytest.mark.parametrize(("changes", "code"), [({"tegra": True}, "tegra-unsupported"), ({"wsl": True}, "wsl-unsupported")])
