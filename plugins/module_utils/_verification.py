@@ -23,7 +23,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import REPLICAS_LABEL, STRATEGY_LABEL, Expected
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONTROL_DAEMON, Snapshot
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONTROL_DAEMON, Node, Snapshot
 
 VERIFIED = "verified"
 WAITING = "waiting"
@@ -90,31 +90,34 @@ def verify_node(
     """
     node = snapshot.node(expected.node)
     if node is None:
-        return _gone(expected)
+        return _verdict(expected, None, _gone(expected), ())
     case = Case(snapshot, node, expected, logs or {}, limits, since, patience)
     broken = diagnose(case)
-    prediction = expected.prediction
-    subject = case.subject
+    return _verdict(expected, node, broken, _doubts(case, broken))
+
+
+def _verdict(expected: Expected, node: Node | None, broken: Break | None, doubts: tuple[Finding, ...]) -> Verdict:
+    prediction, subject = expected.prediction, f"node/{expected.node}"
     found = () if broken is None else (finding(broken.code, broken.link, broken.message, remedy=broken.remedy, subject=subject),)
     return Verdict(
-        node=node.name,
+        node=expected.node,
         verdict=_word(broken),
         link=broken.link if broken else None,
         code=broken.code if broken else None,
         reason=broken.message if broken else "",
         remedy=found[0].remedy if found else "",
         evidence=broken.evidence if broken else (),
-        findings=found + _doubts(case, broken),
+        findings=found + doubts,
         config=expected.selection.config,
         source=expected.selection.source,
         group=expected.group,
         strategy=expected.strategy,
         replicas=expected.replicas,
         resource=expected.resource,
-        allocatable=node.allocatable.get(expected.resource, 0),
+        allocatable=node.allocatable.get(expected.resource, 0) if node else 0,
         thread_percentage=prediction.thread_percentage if prediction else None,
         memory_mib=prediction.memory_mib if prediction else None,
-        labels=dict(sorted((key, value) for key, value in node.labels.items() if key in SHOWN_LABELS)),
+        labels={key: node.labels[key] for key in SHOWN_LABELS if key in node.labels} if node else {},
     )
 
 
@@ -136,28 +139,9 @@ def _doubts(case: Case, broken: Break | None) -> tuple[Finding, ...]:
     return (finding("daemon-limits-unproven", LINK_LIMITS, subject=case.subject),)
 
 
-def _gone(expected: Expected) -> Verdict:
+def _gone(expected: Expected) -> Break:
     message = f"the node {expected.node} is not a GPU node of this cluster (any more)"
-    found = finding("node-not-found", LINK_NODE, message, subject=f"node/{expected.node}")
-    return Verdict(
-        node=expected.node,
-        verdict=BROKEN,
-        link=LINK_NODE,
-        code=found.code,
-        reason=message,
-        remedy=found.remedy,
-        evidence=(),
-        findings=(found,),
-        config=expected.selection.config,
-        source=expected.selection.source,
-        group=expected.group,
-        strategy=expected.strategy,
-        replicas=expected.replicas,
-        resource=expected.resource,
-        allocatable=0,
-        thread_percentage=None,
-        memory_mib=None,
-    )
+    return Break(LINK_NODE, "node-not-found", message, (Evidence(f"node/{expected.node}", "metadata.name", "absent", expected.node),))
 
 
 def summarise(verdicts: Iterable[Verdict]) -> dict[str, int]:
