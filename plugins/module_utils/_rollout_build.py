@@ -24,6 +24,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import 
     relabelled_target,
     return_label,
 )
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import is_outdated
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, Node, Snapshot
 
 
@@ -58,11 +59,7 @@ class Context:
 def outdated_agents(snapshot: Snapshot, node: str) -> tuple[str, ...]:
     """The agents whose pod on the node was made from an older template of its DaemonSet (label pod-template-generation)."""
     current = {one.component: one.template_generation for one in snapshot.daemon_sets}
-    return tuple(
-        component
-        for component in AGENTS
-        if any(pod.generation and current.get(component, "") not in ("", pod.generation) for pod in snapshot.pods_of(node, component))
-    )
+    return tuple(agent for agent in AGENTS if any(is_outdated(pod, current.get(agent, "")) for pod in snapshot.pods_of(node, agent)))
 
 
 def nodes_to_change(plan: Plan, context: Context) -> tuple[NodePlan, ...]:

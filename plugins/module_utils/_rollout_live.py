@@ -1,9 +1,9 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Private to gpuops.mps: the GPU nodes and the operator's pods as they change, by one watch each.
+"""Private to gpuops.mps: the GPU nodes, the operator's pods and its DaemonSets as they change, by one watch each.
 
-However many nodes a batch has, nothing is asked per node: two streams bring every change.
+However many nodes a batch has, nothing is asked per node: three streams bring every change.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import replace
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError, WatchEvent
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import GPU_PRESENT
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENT_DAEMON_SETS, Node, Pod
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import node_of, pod_of
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import daemon_set_of, node_of, pod_of
 
 NODES = "/api/v1/nodes"
 AGENT_APPS = "app in ({})".format(",".join(AGENT_DAEMON_SETS.values()))
@@ -34,10 +34,12 @@ class Live:
 
     def __init__(self, cluster: Cluster, namespace: str, deadline: float) -> None:
         self.nodes: dict[str, Node] = {}
+        self.templates: dict[str, str] = {}  # agent -> generation of its pod template
         self._pods: dict[tuple[str, str], Pod] = {}
+        self._index: dict[str, tuple[Pod, ...]] | None = None  # the pods by node, None after a change
         self._events: queue.Queue[tuple[str, WatchEvent | ClusterError]] = queue.Queue()
-        pods = f"/api/v1/namespaces/{namespace}/pods"
-        for kind, path, selector in (("node", NODES, GPU_PRESENT), ("pod", pods, AGENT_APPS)):
+        pods, sets = f"/api/v1/namespaces/{namespace}/pods", f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
+        for kind, path, selector in (("node", NODES, GPU_PRESENT), ("pod", pods, AGENT_APPS), ("set", sets, None)):
             listing = cluster.list(path, label_selector=selector)
             self._replace_all(kind, listing.items)
             arguments = (cluster, kind, path, selector, listing.resource_version, deadline)
@@ -54,8 +56,6 @@ class Live:
                 index.setdefault(pod.node or "", []).append(pod)
             self._index = {node: tuple(pods) for node, pods in index.items()}
         return self._index
-
-    _index: dict[str, tuple[Pod, ...]] | None = None
 
     def take_in(self, seconds: float) -> None:
         """Wait at most this long for a change, then take in everything that has come. Raises what ended a watch."""
@@ -90,7 +90,7 @@ class Live:
             self._pods[namespace, name] = replace(pod, terminating=True)
             self._index = None
 
-    def _follow(self, cluster: Cluster, kind: str, path: str, selector: str, version: str, deadline: float) -> None:
+    def _follow(self, cluster: Cluster, kind: str, path: str, selector: str | None, version: str, deadline: float) -> None:
         """The body of one watching thread."""
         try:
             for event in cluster.watch(path, resource_version=version, label_selector=selector, deadline=deadline):
@@ -107,8 +107,10 @@ class Live:
     def _replace_all(self, kind: str, items: t.Iterable[Object]) -> None:
         if kind == "node":
             self.nodes.clear()
-        else:
+        elif kind == "pod":
             self._pods.clear()
+        else:
+            self.templates.clear()
         for item in items:
             self._enter(kind, item, gone=False)
 
@@ -121,6 +123,9 @@ class Live:
                 self._pods.pop(key, None)
             else:
                 self._pods[key] = pod_of(item)
+        elif kind == "set":
+            one = daemon_set_of(item)
+            self.templates[one.component] = "" if gone else one.template_generation
         elif gone:
             self.nodes.pop(metadata["name"], None)
         else:

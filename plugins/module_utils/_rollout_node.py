@@ -49,7 +49,10 @@ class Target:
 
 @dataclass(frozen=True)
 class AgentPod:
-    """One pod of an agent, as far as a rollout looks at it. C(trouble) is what keeps it from being ready."""
+    """One pod of an agent, as far as a rollout looks at it.
+
+    C(trouble) is what keeps it from being ready; C(outdated) tells that its DaemonSet has another template by now.
+    """
 
     namespace: str
     name: str
@@ -57,6 +60,7 @@ class AgentPod:
     ready: bool
     terminating: bool = False
     trouble: str = ""
+    outdated: bool = False
 
 
 @dataclass(frozen=True)
@@ -288,11 +292,15 @@ def _chain(work: Work, seen: Seen) -> Step | None:
 
 
 def _agent(work: Work, seen: Seen, component: str) -> Step | None:
-    """The agent's pod replaced where that is needed, and ready."""
+    """The agent's pod replaced where that is needed, and ready.
+
+    A pod from a template that has been replaced since the work began, by an upgrade of the operator for example, is
+    replaced once more: while updates are held back nobody else does it.
+    """
     pods = seen.agents.get(component, ())
     old = seen.mark.replaced.get(component, "") if seen.mark else ""
     for pod in pods:
-        if old and pod.uid == old:
+        if pod.outdated or (old and pod.uid == old):
             restart = None if pod.terminating else Restart(seen.name, component, pod)
             return Step(component, f"the pod {pod.name} is being replaced", restart)
     standing = [pod for pod in pods if not pod.terminating]

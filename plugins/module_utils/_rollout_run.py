@@ -387,7 +387,10 @@ class Conductor:
         names = [name for name in state.batch if name in live.nodes]
         making_room = [name for name in names if state.runs[name].work.disruption != "allow" and not state.runs[name].began]
         hands.look_for_gpu_pods(name for name in making_room if state.runs[name].work.breaks and not state.runs[name].ended)
-        return {name: see(live.nodes[name], live.pods_of(name), gpu_pods=hands.gpu_pods.get(name), limits=hands.limits.get(name)) for name in names}
+        return {
+            name: see(live.nodes[name], live.pods_of(name), gpu_pods=hands.gpu_pods.get(name), limits=hands.limits.get(name), templates=live.templates)
+            for name in names
+        }
 
     def _act(self, hands: Hands, state: RolloutState, actions: t.Sequence[t.Any]) -> None:
         """Carry the actions out, several at a time. What fails is decided again from what is there, until the node's deadline."""

@@ -18,13 +18,23 @@ SHARING_LABELS = ("nvidia.com/gpu.replicas", "nvidia.com/gpu.sharing-strategy", 
 _COMPONENTS = {app: component for component, app in AGENT_DAEMON_SETS.items()}
 
 
-def see(node: Node, pods: Iterable[Pod], *, gpu_pods: tuple[tuple[str, str], ...] | None = None, limits: tuple[str, int] | None = None) -> Seen:
-    """What a rollout sees of a node. C(pods) are the node's pods in the operator's namespace, in any order."""
+def see(
+    node: Node,
+    pods: Iterable[Pod],
+    *,
+    gpu_pods: tuple[tuple[str, str], ...] | None = None,
+    limits: tuple[str, int] | None = None,
+    templates: Mapping[str, str] | None = None,
+) -> Seen:
+    """What a rollout sees of a node. C(pods) are the node's pods in the operator's namespace, in any order.
+
+    C(templates) has the generation of each agent's pod template, as its DaemonSet counts it.
+    """
     agents: dict[str, tuple[AgentPod, ...]] = {}
     for pod in sorted(pods, key=lambda pod: (pod.created, pod.name)):
         component = _COMPONENTS.get(pod.app)
         if component:
-            agents[component] = (*agents.get(component, ()), _agent_pod(pod))
+            agents[component] = (*agents.get(component, ()), _agent_pod(pod, (templates or {}).get(component, "")))
     return Seen(
         name=node.name,
         label=node.config_label,
@@ -50,8 +60,14 @@ def sharing_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {key: labels[key] for key in SHARING_LABELS if key in labels}
 
 
-def _agent_pod(pod: Pod) -> AgentPod:
-    return AgentPod(pod.namespace, pod.name, pod.uid, pod.ready, pod.terminating, "" if pod.ready else _trouble(pod))
+def is_outdated(pod: Pod, template: str) -> bool:
+    """Whether a pod was made from another template than its DaemonSet's present one (label pod-template-generation)."""
+    return bool(pod.generation and template) and pod.generation != template
+
+
+def _agent_pod(pod: Pod, template: str) -> AgentPod:
+    trouble = "" if pod.ready else _trouble(pod)
+    return AgentPod(pod.namespace, pod.name, pod.uid, pod.ready, pod.terminating, trouble, is_outdated(pod, template))
 
 
 def _trouble(pod: Pod) -> str:
