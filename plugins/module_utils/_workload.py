@@ -104,14 +104,14 @@ def scan_workloads(objects: Iterable[Mapping[str, Any]], changes: Sequence[NodeC
     """Findings about workloads on the cluster that a change breaks, or that would never be placed after it.
 
     ``objects`` are API objects with their ``kind``: pods, the controllers that make pods, quotas and limit ranges; an object whose
-    controller is among them is left to its controller. ``changes`` are all GPU nodes. These are other people's objects, so
+    controller is among them is left to its controller, and one that has run to its end to history. ``changes`` are all GPU nodes. These are other people's objects, so
     nothing is worse than a warning. In the order of the objects.
     """
     objects = [one for document in objects for one in objects_in(document)]
     known = {(one.get("kind"), *_identity(one)) for one in objects}
     found: list[Finding] = []
     for one in objects:
-        if _controller(one) in known:
+        if _controller(one) in known or _is_over(one):
             continue
         spec = pod_spec(one)
         if spec is not None:
@@ -256,6 +256,15 @@ def _subject(one: Mapping[str, Any]) -> str:
     """``deployment/namespace/name``; a manifest may leave the namespace out."""
     namespace, name = _identity(one)
     return "/".join(part for part in (str(one.get("kind") or "").lower(), namespace, name) if part)
+
+
+def _is_over(one: Mapping[str, Any]) -> bool:
+    """Whether it is a pod or a Job that has ended and places no pod any more."""
+    status = mapping(one.get("status"))
+    if one.get("kind") == "Pod":
+        return status.get("phase") in ("Succeeded", "Failed")
+    ends = (mapping(condition) for condition in sequence(status.get("conditions")))
+    return one.get("kind") == "Job" and any(end.get("type") in ("Complete", "Failed") and end.get("status") == "True" for end in ends)
 
 
 def _controller(one: Mapping[str, Any]) -> tuple[object, str, str] | None:

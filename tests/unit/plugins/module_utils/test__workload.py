@@ -260,6 +260,20 @@ def test_what_a_controller_makes_is_reported_once() -> None:
     assert [one.subject for one in found] == ["deployment/team/web", "pod/team/ray-x", "pod/other/web-1-x"]
 
 
+def test_what_has_ended_is_left_out() -> None:
+    job = {"kind": "Job", "metadata": {"namespace": "team", "name": "train"}, "spec": {"template": {"spec": pod(2)["spec"]}}}
+
+    def ended(kind: str, status: str = "True") -> dict[str, Any]:
+        return {**job, "status": {"conditions": [{"type": kind, "status": status}]}}
+
+    over = [{**pod(2), "status": {"phase": phase}} for phase in ("Succeeded", "Failed")] + [ended("Complete"), ended("Failed")]
+    assert scan_workloads(over, [changed(mps(4))]) == ()
+    going_on = [{**pod(2), "status": {"phase": "Running"}}, job, ended("Suspended"), ended("Complete", "False")]
+    assert len(scan_workloads(going_on, [changed(mps(4))])) == 4
+    deployment = {**ended("Failed"), "kind": "Deployment"}
+    assert len(scan_workloads([deployment], [changed(mps(4))])) == 1
+
+
 def quota(hard: str) -> dict[str, Any]:
     return {"kind": "ResourceQuota", "metadata": {"namespace": "team", "name": "gpus"}, "spec": {"hard": {hard: "4"}}}
 
