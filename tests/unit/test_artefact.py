@@ -56,7 +56,7 @@ def test_the_artefact_holds_no_tests_and_no_caches(artefact: Path) -> None:
 
 
 def test_the_artefact_installs_into_an_empty_path_and_its_playbooks_are_found(artefact: Path, tmp_path: Path) -> None:
-    run("ansible-galaxy", "collection", "install", str(artefact), "--no-deps", "--collections-path", str(tmp_path))
+    run("ansible-galaxy", "collection", "install", str(artefact), "--no-deps", "--collections-path", str(tmp_path), ANSIBLE_COLLECTIONS_PATH=str(tmp_path))
     neighbour = tmp_path / "ansible_collections" / "kubernetes"
     neighbour.mkdir()
     (neighbour / "core").symlink_to(find_kubernetes_core(), target_is_directory=True)
