@@ -91,10 +91,10 @@ def gpus_from_labels(labels: Mapping[str, str], *, kernel: str = "", allocatable
         mode=own.get("gpu.mode"),
         machine=own.get("gpu.machine"),
         driver=_driver(own),
-        tegra=bool(_TEGRA_MACHINE.search(f"{own.get('gpu.machine', '')} {kernel}") or _TEGRA_PRODUCT.search(product or "")),
+        tegra=_is_tegra(own, kernel),
         wsl=bool(_WSL_KERNEL.search(kernel)),
         vgpu=own.get("vgpu.present") == "true",
-        mixed=count is not None and total is not None and total > count,
+        mixed=total != count,
     )
 
 
@@ -114,6 +114,12 @@ def architecture(compute: tuple[int, int], plugin_version: PluginVersion | None 
     if major == 13:
         return "rubin" if version >= PluginVersion(0, 20, 0) else "undefined"
     return {1: "tesla", 2: "fermi", 3: "kepler", 5: "maxwell", 6: "pascal", 9: "hopper"}.get(major, "undefined")
+
+
+def _is_tegra(own: Mapping[str, str], kernel: str) -> bool:
+    """Whether machine, kernel or product are of a Jetson or another Tegra system; the architecture arm64 alone says nothing."""
+    by_machine = any(_TEGRA_MACHINE.search(text) for text in (own.get("gpu.machine", ""), kernel))
+    return by_machine or _TEGRA_PRODUCT.search(own.get("gpu.product", "")) is not None
 
 
 def _number(text: str | None) -> int | None:

@@ -103,9 +103,9 @@ def lint_manifest(document: Mapping[str, Any], *, requests_above_one_fail: bool 
 def scan_workloads(objects: Iterable[Mapping[str, Any]], changes: Sequence[NodeChange]) -> tuple[Finding, ...]:
     """Findings about workloads on the cluster that a change breaks, or that would never be placed after it.
 
-    ``objects`` are API objects with their ``kind``: pods, the controllers that make pods, quotas and limit ranges; an object whose
-    controller is among them is left to its controller, and one that has run to its end to history. ``changes`` are all GPU nodes. These are other people's objects, so
-    nothing is worse than a warning. In the order of the objects.
+    ``objects`` are API objects with their ``kind``: pods, the controllers that make pods, quotas and limit ranges. An object whose
+    controller is among them is left to its controller, and one that has run to its end to history. ``changes`` are all GPU nodes.
+    These are other people's objects, so nothing is worse than a warning. In the order of the objects.
     """
     objects = [one for document in objects for one in objects_in(document)]
     known = {(one.get("kind"), *_identity(one)) for one in objects}
