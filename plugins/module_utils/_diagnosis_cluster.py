@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import (
     LINK_KEY,
     LINK_MAP,
@@ -16,6 +16,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import 
     Evidence,
     pod_subject,
 )
+from ansible_collections.gpuops.mps.plugins.module_utils._expectation import reading_of
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, label_must_equal_default
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, CONTROL_DAEMON, ClusterPolicy, ConfigMap
 
@@ -99,7 +100,7 @@ def check_key(case: Case) -> Break | None:
     if missing is not None or key is None or key not in config_map.data:
         return missing
     subject, text = f"configmap/{config_map.namespace}/{config_map.name}", config_map.data[key]
-    reading = read_config(key, text, plugin_version=case.snapshot.plugin_version)
+    reading = reading_of(key, text, case.snapshot.plugin_version)
     if reading.config is None:
         problem = next((found.message for found in reading.findings if found.severity == "error"), "it is not a device plugin config")
         message = f"the text under '{key}' is refused: {problem}"

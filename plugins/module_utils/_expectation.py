@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import Reading, content_hash, read_config
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, gpus_from_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
 from ansible_collections.gpuops.mps.plugins.module_utils._selection import select, text_of
@@ -89,7 +91,7 @@ def _expected_of(snapshot: Snapshot, node: Node) -> Expected:
     text = text_of(snapshot.config_map.data, selection) if snapshot.config_map else None
     sharing = NO_SHARING if selection.config is None else None
     if selection.config is not None and text is not None:
-        sharing = read_config(selection.config, text, plugin_version=snapshot.plugin_version).config
+        sharing = reading_of(selection.config, text, snapshot.plugin_version).config
     return Expected(
         node=node.name,
         label=node.config_label,
@@ -97,6 +99,12 @@ def _expected_of(snapshot: Snapshot, node: Node) -> Expected:
         content=None if text is None else content_hash(text),
         prediction=None if sharing is None else _prediction(snapshot, node, sharing),
     )
+
+
+@functools.lru_cache(maxsize=64)
+def reading_of(key: str, text: str, version: PluginVersion | None) -> Reading:
+    """What a key's text means. Remembered, because a thousand nodes share a few keys."""
+    return read_config(key, text, plugin_version=version)
 
 
 def _prediction(snapshot: Snapshot, node: Node, sharing: SharingConfig) -> Prediction:
