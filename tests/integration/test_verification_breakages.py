@@ -225,3 +225,16 @@ def test_links_that_the_whole_cluster_shares(bed: TestBed) -> None:
     bed.api.post(f"/api/v1/namespaces/{NAMESPACE}/configmaps", {"metadata": {"name": "mps-configs"}, "data": {}})
     assert broken_at("map", "map-without-keys") == everybody
     write_map(bed, CONFIGS)
+
+
+def test_a_label_against_the_default_is_named_where_the_device_plugin_cannot_follow_it(bed: TestBed) -> None:
+    """k8s-device-plugin from v0.18.2: the pods start with the default, and the daemon never learns of the label."""
+    configure(bed, {**dict.fromkeys(MPS_NODES, "none"), "gpu-t4-1": "mps-four", "gpu-mig-1": None})
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"version": "v0.20.0"}}})
+    try:
+        result = until(bed, lambda found: verdicts(found)["gpu-t4-1"] == ("broken", "selection", "label-against-default"), 90)
+    finally:
+        bed.api.patch(POLICY, {"spec": {"devicePlugin": {"version": "v0.17.4"}}})
+    found = next(one for one in result["nodes"] if one["node"] == "gpu-t4-1")
+    assert (found["verdict"], found["link"], found["code"]) == ("broken", "selection", "label-against-default"), found["reason"]
+    assert "default" in found["remedy"]
