@@ -118,7 +118,7 @@ def _judge_text(rules: Rules, parsed: Text, text: str) -> None:
     if parsed.rest is not None:
         rules.add("several-documents", "", "the first document ends here; the device plugin reads nothing of what follows", parsed.rest)
     if _content(parsed) is None:
-        rules.add("config-empty", "", "the text holds nothing" if not text.strip() else "the text holds no values")
+        rules.add("config-empty", "", "the text holds no config")
 
 
 def _judge_problem(rules: Rules, problem: SyntaxProblem, text: str) -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import read_config
@@ -46,6 +48,8 @@ FINDINGS = [
     ("unrendered-template", "sharing", "version: v1\nsharing: {'{{ a }}': 1}\n"),
     ("pasted-manifest", "", "apiVersion: v1\nkind: ConfigMap\ndata: {}\n"),
     ("pasted-manifest", "", "kind: ConfigMap\ndata: {}\n"),
+    ("pasted-manifest", "", "kind: ConfigMap\nmetadata: {}\n"),
+    ("pasted-manifest", "", "apiVersion: v1\n"),
     ("unknown-key", "data", "version: v1\ndata: {}\n"),
     ("duplicate-key", "version", "version: v1\nversion: v1\n"),
     ("duplicate-key", "sharing.mps", GOOD + "  MPS: {}\n"),
@@ -145,6 +149,25 @@ def test_what_is_wrong_is_named_with_its_place(code: str, path: str, text: str) 
         ("version: v1\nflags: {renameByDefault: true}\n", "flags.renameByDefault", "Move 'renameByDefault' to sharing.mps."),
         ("version: v1\nflags: {passDeviceSpecs: true}\n", "flags.passDeviceSpecs", "Move 'passDeviceSpecs' to flags.plugin."),
         ("version: v1\nmigStrategy: none\n", "migStrategy", "Move 'migStrategy' to flags."),
+        ("flags: {version: v1}\n", "flags.version", "Move 'version' to the top level."),
+        ("sharing: {flags: {}}\n", "sharing.flags", "Move 'flags' to the top level."),
+        ("flags: {sharing: {}}\n", "flags.sharing", "Move 'sharing' to the top level."),
+        ("flags: {oneshot: true}\n", "flags.oneshot", "Move 'oneshot' to flags.gfd."),
+        ("mps: {}\n", "mps", "Move 'mps' to sharing."),
+        ("timeSlicing: {}\n", "timeSlicing", "Move 'timeSlicing' to sharing."),
+        ("sharing: {mps: {name: gpu}}\n", "sharing.mps.name", "Move 'name' to sharing.mps.resources[]."),
+        ("sharing: {mps: {resources: [{renameByDefault: true}]}}\n", "sharing.mps.resources[0].renameByDefault", "Move 'renameByDefault' to sharing.mps."),
+        ("sharing: {multi-process: {}}\n", "sharing.multi-process", "Did you mean 'mps'?"),
+        ("sharing: {timeSlice: {}}\n", "sharing.timeSlice", "Did you mean 'timeSlicing'?"),
+        ("sharing: {timesliced: {}}\n", "sharing.timesliced", "Did you mean 'timeSlicing'?"),
+        ("multiProcess: {}\n", "multiProcess", "Remove it. Known here: version, flags, resources, sharing, imex."),
+        ("sharing: {MPS: {}}\n", "sharing.mps", "Write 'mps'."),
+        (GOOD.replace("4", "1e1"), "sharing.mps.resources[0].replicas", "Write 10."),
+        (GOOD.replace("nvidia.com/gpu", "gpu"), "sharing.mps.resources[0].name", "Write nvidia.com/gpu."),
+        ("sharing: {mps: {resources: {name: gpu}}}\n", "sharing.mps.resources", "Begin each resource with '- '."),
+        ("sharing: {mps: {renameByDefault: on}}\n", "sharing.mps.renameByDefault", "Write true or false."),
+        ("sharing: {mps: {renameByDefault: 1}}\n", "sharing.mps.renameByDefault", "Write true or false, without quotes."),
+        ("flags: {migStrategy: ~}\n", "flags.migStrategy", "Remove the key, or write none, single or mixed."),
         (
             GOOD + "        memoryGB: 2\n",
             "sharing.mps.resources[0].memoryGB",
@@ -158,6 +181,113 @@ def test_what_is_wrong_is_named_with_its_place(code: str, path: str, text: str) 
 def test_the_remedy_is_about_the_case_at_hand(text: str, path: str, words: str) -> None:
     remedies = [found.remedy for found in read_config("key", text).findings if found.path == f"key.{path}"]
     assert remedies[0] == words
+
+
+@pytest.mark.parametrize(
+    ("flag", "code"),
+    [
+        ("failOnInitError: true", "flag-overridden"),
+        ("mpsRoot: /x", "flag-overridden"),
+        ("plugin: {passDeviceSpecs: true}", "flag-overridden"),
+        ("plugin: {deviceListStrategy: [envvar]}", "flag-overridden"),
+        ("plugin: {deviceIDStrategy: uuid}", "flag-overridden"),
+        ("gfd: {sleepInterval: 60s}", "flag-overridden"),
+        ("plugin: {cdiAnnotationPrefix: x}", "option-outside-declaration"),
+        ("gfd: {noTimestamp: true}", "option-outside-declaration"),
+        ("nvidiaDriverRoot: /", "option-outside-declaration"),
+    ],
+)
+def test_flags_say_who_decides(flag: str, code: str) -> None:
+    reading = read_config("key", f"version: v1\nflags: {{{flag}}}\n")
+    assert [(found.code, found.severity) for found in reading.findings] == [(code, "info")]
+    assert reading.config is not None
+
+
+@pytest.mark.parametrize("text", ["flags:\n", "flags: {}\n", "flags: {migStrategy: none}\n", "flags: {migStrategy: single}\n", "flags: {migStrategy: mixed}\n"])
+def test_flags_that_nothing_is_to_be_said_about(text: str) -> None:
+    assert read_config("key", "version: v1\n" + text).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("spelling", "codes"),
+    [
+        ("4", []),
+        ("48", []),
+        ("+48", ["value-spelling"]),
+        ("1_6", ["value-spelling"]),
+        ("0x1f", ["value-spelling"]),
+        ("0b11", ["value-spelling"]),
+        ("4.00", ["value-spelling"]),
+        ("+4.0", ["wrong-type"]),
+        ("4.", ["wrong-type"]),
+        ("4_", ["wrong-type"]),
+        ("0X4", ["wrong-type"]),
+        ("+010", ["replicas-octal"]),
+        ("0_7", ["replicas-octal"]),
+        ("0O7", ["replicas-octal"]),
+        ("09", ["replicas-octal"]),
+        ("0", ["replicas-below-two"]),
+        ("0x1", ["replicas-below-two"]),
+        ("0x31", ["replicas-above-every-cap"]),
+        ("~", ["wrong-type"]),
+        ("[4]", ["wrong-type"]),
+    ],
+)
+def test_spellings_of_a_number(spelling: str, codes: list[str]) -> None:
+    assert [found.code for found in read_config("key", GOOD.replace("4", spelling)).findings] == codes
+
+
+def test_time_slicing_knows_no_cap() -> None:
+    assert read_config("key", GOOD.replace("mps", "timeSlicing").replace("4", "49")).findings == ()
+
+
+EVERYTHING = """\
+version: v2
+x: 1
+flags:
+  renameByDefault: true
+  migStrategy: All
+  mpsRoot: 4
+resources: {}
+imex: {}
+sharing:
+  MPS:
+    failRequestsGreaterThanOne: no
+    resources:
+      - name: gpus
+        devices: all
+        replicas: 1
+        replicas: "4"
+      - gpu
+  timeSlicing:
+---
+y: 1
+"""
+
+
+def test_everything_is_found_in_one_pass_with_its_line() -> None:
+    found = [(one.code, one.path.removeprefix("key."), int(re.findall(r"\(line (\d+)\)", one.message)[0])) for one in read_config("key", EVERYTHING).findings]
+    assert sorted(found, key=lambda one: one[2]) == [
+        ("version-unknown", "version", 1),
+        ("unknown-key", "x", 2),
+        ("misplaced-key", "flags.renameByDefault", 4),
+        ("mig-strategy-unknown", "flags.migStrategy", 5),
+        ("wrong-type", "flags.mpsRoot", 6),
+        ("resources-section-dropped", "resources", 7),
+        ("option-outside-declaration", "imex", 8),
+        ("key-spelling", "sharing.mps", 10),
+        ("both-strategies", "sharing", 10),
+        ("value-spelling", "sharing.mps.failRequestsGreaterThanOne", 11),
+        ("fail-requests-ignored", "sharing.mps.failRequestsGreaterThanOne", 11),
+        ("several-resources", "sharing.mps.resources", 13),
+        ("resource-name", "sharing.mps.resources[0].name", 13),
+        ("field-dropped", "sharing.mps.resources[0].devices", 14),
+        ("duplicate-key", "sharing.mps.resources[0].replicas", 16),
+        ("wrong-type", "sharing.mps.resources[0].replicas", 16),
+        ("wrong-type", "sharing.mps.resources[1]", 17),
+        ("no-resources", "sharing.timeSlicing", 18),
+        ("several-documents", "key", 19),
+    ]
 
 
 def test_the_line_is_named() -> None:
