@@ -127,11 +127,11 @@ class Hands:
                 self.limits[action.node] = (action.pod.uid, self._percentage(action))
 
     def look_for_gpu_pods(self, nodes: t.Iterable[str]) -> None:
-        """List the running GPU pods of nodes that wait to be emptied."""
+        """List the GPU pods of nodes that wait to be emptied. Those of a DaemonSet come back at once, so nobody waits for them."""
         for node in nodes:
             if self._due("pods", node):
                 listing = self._cluster.list("/api/v1/pods", field_selector=f"spec.nodeName={node}")
-                found = ((one["metadata"]["namespace"], one["metadata"]["name"]) for one in listing.items if uses_gpus(one))
+                found = ((one["metadata"]["namespace"], one["metadata"]["name"]) for one in listing.items if uses_gpus(one) and not _of_a_daemon_set(one))
                 self.gpu_pods[node] = tuple(sorted(found))
 
     def _due(self, what: str, node: str) -> bool:
@@ -177,3 +177,7 @@ class Hands:
         seen = {"resourceVersion": node.resource_version, "uid": node.uid}
         stored = self._cluster.patch_seen(f"{NODES}/{name}", body, seen=seen, unchanged=unchanged, done=done, metadata_only=True)
         self._live.wrote_node(stored["metadata"], unschedulable)
+
+
+def _of_a_daemon_set(pod: Object) -> bool:
+    return any(owner.get("kind") == "DaemonSet" for owner in pod["metadata"].get("ownerReferences") or ())

@@ -22,6 +22,8 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import 
 NODES = "/api/v1/nodes"
 AGENT_APPS = "app in ({})".format(",".join(AGENT_DAEMON_SETS.values()))
 
+WATCH_SECONDS = 20.0
+
 Object = dict[str, t.Any]
 
 
@@ -37,6 +39,7 @@ class Live:
         self.templates: dict[str, str] = {}  # agent -> generation of its pod template
         self._pods: dict[tuple[str, str], Pod] = {}
         self._index: dict[str, tuple[Pod, ...]] | None = None  # the pods by node, None after a change
+        self._closed = threading.Event()
         self._events: queue.Queue[tuple[str, WatchEvent | ClusterError]] = queue.Queue()
         pods, sets = f"/api/v1/namespaces/{namespace}/pods", f"/apis/apps/v1/namespaces/{namespace}/daemonsets"
         for kind, path, selector in (("node", NODES, GPU_PRESENT), ("pod", pods, AGENT_APPS), ("set", sets, None)):
@@ -90,11 +93,24 @@ class Live:
             self._pods[namespace, name] = replace(pod, terminating=True)
             self._index = None
 
+    def close(self) -> None:
+        """Let the watching threads end; they notice at the next event, or after a few seconds."""
+        self._closed.set()
+
     def _follow(self, cluster: Cluster, kind: str, path: str, selector: str | None, version: str, deadline: float) -> None:
-        """The body of one watching thread."""
+        """The body of one watching thread: watches of a few seconds each, so that it can be told to end."""
         try:
-            for event in cluster.watch(path, resource_version=version, label_selector=selector, deadline=deadline):
-                self._events.put((kind, event))
+            while not self._closed.is_set() and time.monotonic() < deadline:
+                if not version:
+                    listing = cluster.list(path, label_selector=selector)
+                    version = listing.resource_version
+                    self._events.put((kind, WatchEvent("RELISTED", {"items": list(listing.items)})))
+                part = min(deadline, time.monotonic() + WATCH_SECONDS)
+                for event in cluster.watch(path, resource_version=version, label_selector=selector, deadline=part):
+                    if self._closed.is_set():
+                        return
+                    version = "" if event.type == "RELISTED" else event.object["metadata"].get("resourceVersion", version)
+                    self._events.put((kind, event))
         except ClusterError as error:
             self._events.put((kind, error))
 

@@ -24,7 +24,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config i
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, KeyChange, Plan, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, step
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, seconds_of, step
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Hands, last_lines
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state, going_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path, server_clock
@@ -45,11 +45,13 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import 
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_shared import put_strategy_back, restoration, wait_for_operator, write_map, write_policy
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import see
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import ConfigMap, Snapshot
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import config_map_of
 
 IN_PROGRESS = "in_progress"
 # New nodes that joined meanwhile are rolled out as well, but a cluster that grows all the time must not keep a run for ever.
 ROUNDS = 3
 SHOW_SECONDS = 5.0
+SAME_LINES = 20  # a failed write is repeated every second: one line for it is enough
 WATCH_LIMIT_SECONDS = 24 * 3600.0
 
 
@@ -214,24 +216,27 @@ class Conductor:
         if plan.policy is not None and (plan.policy.name_after, plan.policy.default_after) != (record.former_config_name, record.former_config_default):
             replaced = not hold and not (policy is not None and is_held(policy))
             self._wait_for_operator(lease, snapshot, plan.policy.name_after, plan.policy.default_after, replaced=replaced)
-        self._wait_for_projection(lease, plan)
+        self._wait_for_projection(lease, plan, record)
         return record
 
     def _wait_for_operator(self, lease: RolloutLease, snapshot: Snapshot, name: str, default: str, *, replaced: bool) -> None:
         seconds = self.wish.pacing.rules.node_timeout * (max(1, len(snapshot.nodes)) if replaced else 1)
         wait_for_operator(self.cluster, snapshot.namespace, name, default, seconds=seconds, replaced=replaced, alive=lambda _what: lease.renew())
 
-    def _wait_for_projection(self, lease: RolloutLease, plan: Plan) -> None:
+    def _wait_for_projection(self, lease: RolloutLease, plan: Plan, record: Record) -> None:
         """With versioned keys the running agents follow the label at once: kubelet must have had time to bring them the key.
 
         kubelet looks at mounted ConfigMaps once in its sync period, a minute by default (kubernetes, kubelet configuration).
+        Before the first rollout no pod mounts the map, so that there is nothing to wait for.
         """
-        if self.wish.update_strategy != "versioned" or not any(change.action == "add" for change in plan.config_map.keys):
+        if self.wish.update_strategy != "versioned" or not record.former_config_name or not any(node.label_changes for node in plan.nodes):
             return
-        until = time.monotonic() + self.wish.projection_seconds
-        while time.monotonic() < until:
+        found = self.cluster.get(f"/api/v1/namespaces/{plan.config_map.namespace}/configmaps/{plan.config_map.name}")
+        changed = config_map_of(found).changed if found else None
+        until = seconds_of(changed or "") + self.wish.projection_seconds
+        while self.clock() < until:
             lease.renew()
-            time.sleep(min(1.0, max(0.0, until - time.monotonic())))
+            time.sleep(min(1.0, max(0.0, until - self.clock())))
 
     def _with_steps_left(self, plan: Plan, snapshot: Snapshot) -> Plan:
         """The plan after map and policy are written. Where the operator has replaced pods by itself, what is left is planned anew."""
@@ -355,6 +360,12 @@ class Conductor:
     def _drive(self, lease: RolloutLease, state: RolloutState, namespace: str) -> RolloutState:
         """Step through the state until it ends, the slice is over, or the wanted number of batches is through."""
         live = Live(self.cluster, namespace, min(self._until, time.monotonic() + WATCH_LIMIT_SECONDS))
+        try:
+            return self._step_through(lease, state, live)
+        finally:
+            live.close()
+
+    def _step_through(self, lease: RolloutLease, state: RolloutState, live: Live) -> RolloutState:
         hands = Hands(self.cluster, live, self.clock)
         shown = time.monotonic()
         while state.outcome is None:
@@ -397,9 +408,14 @@ class Conductor:
         if not actions:
             return
         self.report.changed = True
-        for result in self.cluster.each(hands.carry_out, actions):
-            if isinstance(result, ClusterError) and result.status in (401, 403):
+        for action, result in zip(actions, self.cluster.each(hands.carry_out, actions), strict=True):
+            if not isinstance(result, ClusterError):
+                continue
+            if result.status in (401, 403):
                 raise result
+            line = f"{action.node}: {result.message}"
+            if line not in self.report.progress[-SAME_LINES:]:
+                self.report.progress.append(line)
 
     def _show(self, state: RolloutState, shown: float) -> float:
         """Note every few seconds at which links nodes wait; returns when that was done last."""

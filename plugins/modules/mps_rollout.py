@@ -106,7 +106,8 @@ options:
   batches:
     description:
       - Stop after so many batches with RV(ignore:state=in_progress), so that something of your own can be checked between them.
-        Run the task again to go on.
+        Run the task again to go on. Until then the rollout is under way, and the policy's update strategy stays V(OnDelete)
+        where the rollout has set it.
       - V(0) carries the rollout out to its end.
     type: int
     default: 0
