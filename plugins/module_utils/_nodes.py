@@ -54,8 +54,11 @@ def plan_labels(groups: t.Sequence[NodeGroup], snapshot: Snapshot, *, keys: t.Ma
     findings = [*members.findings, *(_no_key(group, snapshot, available) for group in unknown), *_kept_labels(changes, available, snapshot)]
     left = [change.node for change in changes if change.left_group]
     if left:
-        what = "keep their label" if on_left_group == "keep" else "lose their label"
-        findings.append(finding("node-left-group", PATH, f"{len(left)} nodes are in no group any more and {what}: {listed(left)}", subject=f"node/{left[0]}"))
+        verb = "keep" if on_left_group == "keep" else "lose"
+        what = (
+            f"1 node is in no group any more and {verb}s its label" if len(left) == 1 else f"{len(left)} nodes are in no group any more and {verb} their labels"
+        )
+        findings.append(finding("node-left-group", PATH, f"{what}: {listed(left)}", subject=f"node/{left[0]}"))
     return LabelPlan(changes, members.nodes_of, tuple(findings))
 
 

@@ -47,7 +47,7 @@ def check_installation(snapshot: Snapshot) -> t.Iterator[Finding]:
     yield from _foreign_plugins(snapshot)
     if not snapshot.nodes:
         seen = snapshot.unlabelled_gpu_nodes
-        detail = f"; {listed(seen)} have an NVIDIA device but the operator has not labelled them" if seen else ""
+        detail = f"; an NVIDIA device was seen in {listed(seen)}, but the operator has not labelled anything there" if seen else ""
         yield finding("no-gpu-nodes", "nodes", f"no node carries nvidia.com/gpu.present=true{detail}")
 
 
@@ -119,7 +119,7 @@ def check_selected(plans: t.Sequence[NodePlan], meanings: t.Mapping[str, Sharing
         yield finding(
             "default-reaches-unlisted",
             "mps_default",
-            f"{listed(fallen)} are in no group and have no label, so they get the default '{default}' and share their GPUs too",
+            f"no group contains {listed(fallen)}, and without a label the default '{default}' applies there: the GPUs are shared too",
             subject=f"node/{fallen[0]}",
         )
 

@@ -64,7 +64,7 @@ def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run
     run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "gpu-t4-2")]})
     kept = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
     assert not kept["changed"]
-    assert "1 nodes are in no group any more and keep their label: 'gpu-t4-2'" in {found["message"] for found in kept["findings"]}
+    assert "1 node is in no group any more and keeps its label: 'gpu-t4-2'" in {found["message"] for found in kept["findings"]}
     removed = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")], "on_left_group": "remove"})
     assert [(node["node"], node["after"]) for node in removed["nodes"]] == [("gpu-t4-2", None)]
     assert labels(clean) == {"gpu-t4-1": "none", "gpu-a100-1": "none"}, "somebody else's label stays"

@@ -49,7 +49,7 @@ def test_a_node_that_left_every_group_keeps_or_loses_its_label_and_is_named(opti
     plan = plan_of([group("mps-four", "gpu-1")], node("gpu-1"), node("gpu-2", "none"), on_left_group=option)
     (change,) = [one for one in plan.nodes if one.node == "gpu-2"]
     assert (change.after, change.left_group) == (after, True)
-    assert "1 nodes are in no group any more" in by_code(plan)["node-left-group"].message
+    assert "1 node is in no group any more" in by_code(plan)["node-left-group"].message
 
 
 def test_a_label_that_somebody_else_wrote_stays() -> None:

@@ -219,7 +219,7 @@ def test_with_a_new_plugin_the_default_may_be_mps_and_other_nodes_labelled_none(
 def test_a_shared_default_that_reaches_nodes_of_no_group_is_said() -> None:
     cluster = snapshot(nodes=(gpu_node(), EXCLUSIVE))
     found = by_code(make_plan(replace(SETTLED, default="mps-four"), cluster))["default-reaches-unlisted"]
-    assert "'gpu-2' are in no group" in found.message
+    assert "no group contains 'gpu-2'" in found.message
     assert "default-reaches-unlisted" not in by_code(make_plan(replace(SETTLED, default="none"), cluster))
     assert "default-reaches-unlisted" not in by_code(make_plan(declared(FOUR, NOTHING, default="mps-four"), cluster))
 
