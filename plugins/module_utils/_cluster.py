@@ -176,9 +176,12 @@ class Cluster:
                     version = listing.resource_version
                     yield WatchEvent("RELISTED", {"items": list(listing.items)})
                     continue
+                failures += 1
+                if error.status == 401 and failures == 1:
+                    self._sign_in_again()  # a watch outlives many a token
+                    continue
                 if error.status is not None and error.status != 429 and error.status < 500:
                     raise
-                failures += 1
                 time.sleep(max(0.0, min(deadline - time.monotonic(), pause_before(failures, Outcome(error.status), random.random()))))
 
     def logs(self, namespace: str, pod: str, *, container: str, previous: bool = False, tail_lines: int = 20, limit_bytes: int = 64 * 1024) -> str:
@@ -444,8 +447,6 @@ class Cluster:
                 "GET", f"{self.server}{path}?{urlencode(query)}", headers=headers, timeout=timeout, retries=False, preload_content=False
             )
             try:
-                if response.status == 401:
-                    self._sign_in_again()
                 if response.status >= 400:
                     raise error_of("GET", path, Answer(response.status, response.headers, response.read()), "")
                 yield from _events(path, response)

@@ -220,6 +220,17 @@ def test_a_watch_that_is_forbidden_fails_and_one_past_its_deadline_ends(cluster:
     assert list(found.watch(NODES, resource_version="1", deadline=time.monotonic() - 1)) == []
 
 
+def test_a_watch_whose_token_has_expired_goes_on_with_a_new_one(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found, pool = cluster(refusal(401), answer(body=[event("ADDED", "a", "2")]), refusal(401), refusal(401))
+    monkeypatch.setattr(_cluster, "_api_client", lambda _parameters: client(pool, "second"))
+    events = found.watch(NODES, resource_version="1", deadline=time.monotonic() + 60)
+    assert next(events).type == "ADDED"
+    assert [request.headers["authorization"] for request in pool.requests] == ["Bearer first", "Bearer second"]
+    with pytest.raises(ClusterError) as caught:
+        next(events)
+    assert caught.value.code == "cluster-unauthorized" and len(pool.requests) == 4
+
+
 SEEN = {"resourceVersion": "1", "uid": "u"}
 
 
