@@ -63,5 +63,5 @@ def test_the_artefact_installs_into_an_empty_path_and_its_playbooks_are_found(ar
     path = {"ANSIBLE_COLLECTIONS_PATH": str(tmp_path)}
     playbooks = sorted(found.stem for found in (ROOT / "playbooks").glob("*.yml"))
     for name in playbooks:
-        assert f"playbook: gpuops.mps.{name}" in run("ansible-playbook", f"gpuops.mps.{name}", "--syntax-check", **path)
+        assert f"{tmp_path}/ansible_collections/gpuops/mps/playbooks/{name}.yml" in run("ansible-playbook", f"gpuops.mps.{name}", "--syntax-check", **path)
     assert "mps_rollout" in run("ansible-doc", "--list", "gpuops.mps", **path)
