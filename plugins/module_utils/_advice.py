@@ -83,7 +83,7 @@ def advise_memory(gpu: GpuModel, memory_per_client_mib: int, *, config: str, ren
             f"only {fitting} clients of {memory_per_client_mib} MiB fit into {gpu.memory_mib} MiB, and sharing begins with {FEWEST_REPLICAS}: "
             "give each client a whole GPU, or look for a larger one"
         )
-    return _advice(gpu, fitting, range(fitting - 1, FEWEST_REPLICAS - 1, -1), config, rename_by_default)
+    return _advice(gpu, fitting, reversed(range(FEWEST_REPLICAS, fitting)), config, rename_by_default)
 
 
 def advise_clients(gpu: GpuModel, clients: int, *, config: str, rename_by_default: bool = False) -> Advice:
@@ -121,13 +121,13 @@ def _cap(gpu: GpuModel) -> int:
 def _advice(gpu: GpuModel, replicas: int, others: Iterable[int], config: str, rename_by_default: bool) -> Advice:
     """``others`` are the numbers that meet the need too, the nearest first."""
     resource = GPU_SHARED if rename_by_default else GPU
-    memory = None if gpu.memory_mib is None else memory_limit_mib(gpu.memory_mib, replicas)
+    memory, unused = _memory(gpu, replicas)
     clients = replicas * gpu.count
     return Advice(
         replicas=replicas,
         cap=_cap(gpu),
         memory_mib=memory,
-        memory_unused_mib=None if gpu.memory_mib is None or memory is None else gpu.memory_mib - memory * replicas,
+        memory_unused_mib=unused,
         thread_percentage=thread_percentage(replicas),
         threads_unused=thread_loss(replicas),
         better_replicas=next((other for other in others if thread_loss(other) < thread_loss(replicas)), None),
@@ -140,6 +140,14 @@ def _advice(gpu: GpuModel, replicas: int, others: Iterable[int], config: str, re
         },
         warnings=_warnings(gpu, memory),
     )
+
+
+def _memory(gpu: GpuModel, replicas: int) -> tuple[int | None, int | None]:
+    """MiB of each client, and MiB of the GPU that no client gets."""
+    if gpu.memory_mib is None:
+        return None, None
+    share = memory_limit_mib(gpu.memory_mib, replicas)
+    return share, gpu.memory_mib - share * replicas
 
 
 def _warnings(gpu: GpuModel, memory: int | None) -> tuple[str, ...]:

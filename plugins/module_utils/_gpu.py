@@ -103,16 +103,19 @@ def architecture(compute: tuple[int, int], plugin_version: PluginVersion | None 
 
     k8s-device-plugin v0.20.0, lm/resource.go; ada-lovelace came with 0.17.1, blackwell with 0.17.2, rubin with 0.20.
     """
+
+    def since(*version: int) -> bool:
+        return plugin_version is None or plugin_version >= PluginVersion(*version)
+
     major, minor = compute
-    version = plugin_version or PluginVersion(0, 20, 0)
     if major == 7:
         return "volta" if minor < 5 else "turing"
     if major == 8:
-        return "ada-lovelace" if minor >= 9 and version >= PluginVersion(0, 17, 1) else "ampere"
+        return "ada-lovelace" if minor >= 9 and since(0, 17, 1) else "ampere"
     if major in (10, 12):
-        return "blackwell" if version >= PluginVersion(0, 17, 2) else "undefined"
+        return "blackwell" if since(0, 17, 2) else "undefined"
     if major == 13:
-        return "rubin" if version >= PluginVersion(0, 20, 0) else "undefined"
+        return "rubin" if since(0, 20, 0) else "undefined"
     return {1: "tesla", 2: "fermi", 3: "kepler", 5: "maxwell", 6: "pascal", 9: "hopper"}.get(major, "undefined")
 
 
@@ -128,7 +131,9 @@ def _number(text: str | None) -> int | None:
 
 
 def _boolean(text: str | None) -> bool | None:
-    return {"true": True, "false": False}.get(text or "")
+    if text not in ("true", "false"):
+        return None
+    return text == "true"
 
 
 def _compute(own: Mapping[str, str]) -> tuple[int, int] | None:

@@ -53,7 +53,7 @@ class Request:
 
 def objects_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The object itself, or the items of a List; an item without a kind takes the one the list is named after."""
-    kind = str(document.get("kind") or "")
+    kind = str(document.get("kind"))
     if not kind.endswith("List"):
         yield document
         return
@@ -64,7 +64,7 @@ def objects_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def pod_spec(document: Mapping[str, Any]) -> PodSpec | None:
     """The spec of the pods that this object is or makes; None for kinds that make none and for objects that lack it."""
-    way = _WAY_TO_SPEC.get(str(document.get("kind") or ""))
+    way = _WAY_TO_SPEC.get(str(document.get("kind")))
     if way is None:
         return None
     found: Any = document

@@ -105,11 +105,12 @@ def test_too_many_clients_say_how_many_there_may_be(gpu: GpuModel, clients: int,
         advise_clients(gpu, clients, config="key")
 
 
-@pytest.mark.parametrize(("replicas", "better"), [(2, None), (3, 2), (6, 5), (7, 5), (34, 33), (48, 33), (17, 16), (100, None)])
+@pytest.mark.parametrize(("replicas", "better"), [(2, None), (3, 2), (6, 5), (7, 5), (34, 33), (48, 33), (47, 48), (17, 16), (100, None)])
 def test_a_declared_number_has_a_better_neighbour_in_either_direction(replicas: int, better: int | None) -> None:
     advice = advise_declared(A100, replicas, config="key", rename_by_default=True)
     assert (advice.replicas, advice.better_replicas) == (replicas, better)
     assert advice.capacity == {"nvidia.com/gpu.shared": 4 * replicas}
+    assert advise_declared(A100, replicas, config="key").capacity == {"nvidia.com/gpu": 4 * replicas}
 
 
 def test_what_to_know_before_declaring_it() -> None:

@@ -123,6 +123,11 @@ def test_replicas_of_0_or_unknown_say_nothing_about_other_gpus() -> None:
         assert (gpus.total, gpus.mixed) == (2, False)
 
 
+def test_a_node_without_any_gpu_has_none_of_another_product() -> None:
+    gpus = read({"gpu.count": "0", "gpu.replicas": "1"}, allocatable={"cpu": 4})
+    assert (gpus.count, gpus.total, gpus.mixed) == (0, 0, False)
+
+
 @pytest.mark.parametrize(
     ("labels", "allocatable", "enabled"),
     [
@@ -136,7 +141,7 @@ def test_replicas_of_0_or_unknown_say_nothing_about_other_gpus() -> None:
         ({"mig.config": "all-1g.5gb", "mig.capable": "false"}, {}, False),
         ({"mig.config": "all-disabled"}, {}, False),
         ({"mig.config": ""}, {}, False),
-        ({}, {"nvidia.com/mig-1g.5gb": 7}, True),
+        ({}, {"nvidia.com/mig-1g.5gb": 1}, True),
         ({}, {"nvidia.com/mig-1g.5gb": 0}, False),
         ({}, {"nvidia.com/gpu": 7, "example.com/mig-1g.5gb": 7}, False),
     ],
