@@ -50,7 +50,7 @@ _PLACES = {
 _FORKS = {
     "memorygb": "It belongs to a fork of the device plugin. Memory per client follows from the replicas: the GPU's memory divided by them.",
 }
-_SYNONYMS = {"multiprocessservice": "mps", "multiprocess": "mps", "timeslice": "timeSlicing", "timesliced": "timeSlicing"}
+_SYNONYMS = {"multiprocessservice": "mps", "multiprocess": "mps"}
 
 # Flags that the operator sets by environment variables, which win over the file (gpu-operator, controllers/object_controls.go).
 _OVERRIDDEN = ("failOnInitError", "mpsRoot", "plugin.passDeviceSpecs", "plugin.deviceListStrategy", "plugin.deviceIDStrategy", "gfd.sleepInterval")
