@@ -16,6 +16,8 @@ LAB_DECLARATION: dict[str, Any] = {
     "mps_default": "mps-two",
     "mps_node_groups": [
         {"name": "t4", "config": "mps-four", "match": {"product": "Tesla-T4"}},
+        # Which of its two products this node's labels name changes from time to time.
+        {"name": "mixed", "config": "mps-four", "nodes": ["gpu-mixed-1"]},
         {"name": "partitioned", "config": "none", "nodes": ["gpu-mig-1"]},
     ],
     "mps_batch_size": "100%",

@@ -51,13 +51,20 @@ def commands(block: Block) -> list[list[str]]:
 
 
 @pytest.fixture(scope="module")
-def guided(worker: str) -> Iterator[TestBed]:
+def guides_bed(worker: str) -> Iterator[TestBed]:
     """A bed of its own, because the guides change everything."""
     bed = TestBed.start(f"guides-{worker}", instant=True)
     bed.install_operator_objects()
     bed.wait_until_settled()
     yield bed
     bed.stop()
+
+
+@pytest.fixture
+def guided(guides_bed: TestBed) -> Iterator[TestBed]:
+    """The bed as after the operator's installation: a guide does not know what another one has declared."""
+    yield guides_bed
+    guides_bed.reset()
 
 
 @pytest.mark.parametrize("path", GUIDES, ids=lambda path: path.stem)
