@@ -338,7 +338,10 @@ class Conductor:
     def _remove_unused(self, snapshot: Snapshot) -> Snapshot:
         """Keys that are not declared and that nothing refers to; anything else that differs now was somebody else's doing."""
         plan = self.plan(snapshot)
-        self.report.changed |= write_map(self.cluster, only_removals(plan.config_map), snapshot.config_map, FormerConfigs("", "", {}))
+        removals = only_removals(plan.config_map)
+        # A node that was taken back by itself is under the name that keeps its former content.
+        free = tuple(change for change in removals.keys if change.key not in _referred(snapshot))
+        self.report.changed |= write_map(self.cluster, replace(removals, keys=free), snapshot.config_map, FormerConfigs("", "", {}))
         others = [change.key for change in plan.config_map.keys if change.action != "remove"]
         nodes = [node.node for node in plan.nodes if node.label_changes and not _skipped(snapshot, node.node)]
         if others or nodes or (plan.policy is not None and plan.policy.changed):
@@ -350,8 +353,7 @@ class Conductor:
     def _remove_added(self, snapshot: Snapshot, record: Record) -> None:
         """After the way back: keys that the rollout had added and that no label or default refers to."""
         found = snapshot.config_map
-        referred = {node.config_label for node in snapshot.nodes} | {snapshot.policy.config_default if snapshot.policy else ""}
-        added = [key for key, wanted in record.former_hashes.items() if wanted is None and key not in referred]
+        added = [key for key, wanted in record.former_hashes.items() if wanted is None and key not in _referred(snapshot)]
         if found is not None and (removals := _removals(found, added)):
             write_map(self.cluster, removals, found, FormerConfigs("", "", {}))
 
@@ -428,6 +430,11 @@ class Conductor:
 def _record_of(lease: RolloutLease) -> Record:
     assert lease.record is not None, "a rollout writes its record before anything else"
     return lease.record
+
+
+def _referred(snapshot: Snapshot) -> frozenset[str | None]:
+    """The keys that labels and the default name at this moment."""
+    return frozenset({*(node.config_label for node in snapshot.nodes), snapshot.policy.config_default if snapshot.policy else None})
 
 
 def _skipped(snapshot: Snapshot, name: str) -> bool:

@@ -35,6 +35,7 @@ from tests.integration.rollouts import (
     write_node_set,
 )
 from tests.testbed.bed import TestBed
+from tests.testbed.node_sets import node_objects
 
 GPU = "nvidia.com/gpu"
 PLUGIN = "nvidia-device-plugin-daemonset"
@@ -218,16 +219,26 @@ def test_draining_respects_budgets_and_foreign_cordons(bed: TestBed) -> None:
     """A pod goes when its budget allows it; the own cordon is undone, somebody else's stays."""
     make_gpu_pod(bed, "guarded", "gpu-a", {"app": "guarded"})
     bed.api.patch("/api/v1/nodes/gpu-b", {"spec": {"unschedulable": True}})
-    budget = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
-    bed.api.post(budget, {"metadata": {"name": "guard"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}})
-    wait_until(lambda: bed.api.get(f"{budget}/guard").get("status", {}).get("expectedPods"))
-    threading.Timer(6, lambda: bed.api.delete(f"{budget}/guard")).start()
-    started = time.monotonic()
-    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="drain", batch_size="4", drain_timeout=40)
+    budgets = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
+    bed.api.post(budgets, {"metadata": {"name": "guard"}, "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "guarded"}}}})
+    wait_until(lambda: bed.api.get(f"{budgets}/guard").get("status", {}).get("expectedPods"))
+    held_back = threading.Event()
+
+    def relent() -> None:
+        wait_until(lambda: gpu_nodes(bed)["gpu-a"]["spec"].get("unschedulable"), 120)
+        time.sleep(3)
+        if bed.api.find("/api/v1/namespaces/default/pods/guarded"):
+            held_back.set()
+        bed.api.delete(f"{budgets}/guard")
+
+    other = threading.Thread(target=relent)
+    other.start()
+    result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="drain", batch_size="4")
+    other.join()
     assert result["state"] == "verified", (result["msg"], result["progress"])
-    assert time.monotonic() - started > 5, "the budget was not respected"
+    assert held_back.is_set(), "the budget was not respected"
     assert bed.api.find("/api/v1/namespaces/default/pods/guarded") is None
-    assert {name: bool(node["spec"].get("unschedulable")) for name, node in gpu_nodes(bed).items() if node["spec"].get("unschedulable")} == {"gpu-b": True}
+    assert [name for name, node in gpu_nodes(bed).items() if node["spec"].get("unschedulable")] == ["gpu-b"]
 
 
 def test_waiting_for_gpu_pods_ends_in_time(bed: TestBed) -> None:
@@ -285,3 +296,40 @@ def test_stopping_after_some_batches_and_going_on(bed: TestBed) -> None:
     assert states == ["in_progress", "in_progress", "verified"]
     agreement(bed)
     nothing_left_behind(bed)
+
+
+def test_a_policy_that_argo_cd_keeps_is_not_held(bed: TestBed) -> None:
+    """The plan says beforehand that batches cannot hold; the operator's own replacing is waited for and not doubled."""
+    bed.api.patch(POLICY, {"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": "gpu:nvidia.com/ClusterPolicy:/cluster-policy"}}})
+    try:
+        planned = roll(bed, check=True, configs=CONFIGS, default="four", node_groups=[], on_left_group="remove", batch_size="4")
+        assert "rollout-not-paced" in codes(planned)
+        mark = bed.mark()
+        result = roll(bed, configs=CONFIGS, default="four", node_groups=[], on_left_group="remove", batch_size="4")
+        assert result["state"] == "verified", (result["msg"], result["progress"])
+        assert [event for event in own_writes(bed, mark) if event.resource == "clusterpolicies"][1:] == [], "one write, none to the strategy"
+        assert allocatable(bed) == {"gpu-a": {GPU: 8}, "gpu-b": {GPU: 12}, "gpu-c": {GPU: 4}, "gpu-d": {GPU: 16}}
+        nothing_left_behind(bed)
+    finally:
+        bed.api.patch(POLICY, {"metadata": {"annotations": {"argocd.argoproj.io/tracking-id": None}}})
+
+
+def test_a_node_that_joins_meanwhile_is_rolled_out_too(bed: TestBed) -> None:
+    """It belongs to a group by its GPUs; it gets its label before the rollout ends."""
+    description = {"name": "gpu-new", "gpus": [{"product": "Tesla T4", "count": 2, "memory_mib": 15360, "compute": "7.5"}], "labels": {}}
+
+    def join() -> None:
+        wait_until(lambda: any(MARK in node["metadata"].get("annotations", {}) for node in gpu_nodes(bed).values()), 60)
+        bed.api.post("/api/v1/nodes", node_objects([description], bed.layout.ports().kwok)[0])
+
+    other = threading.Thread(target=join)
+    other.start()
+    try:
+        match = {"name": "t4", "config": "four", "match": {"product": "Tesla-T4"}}
+        result = roll(bed, configs=CONFIGS, default="none", node_groups=[match], batch_size="1", pause=5)
+        other.join()
+        assert result["state"] == "verified", (result["msg"], result["progress"])
+        assert labels(bed) == {"gpu-a": "four", "gpu-b": "two", "gpu-c": "two", "gpu-d": "four", "gpu-new": "four"}
+        assert allocatable(bed)["gpu-new"] == {GPU: 8}
+    finally:
+        bed.api.delete("/api/v1/nodes/gpu-new")
