@@ -270,15 +270,17 @@ def test_a_renamed_resource_leaves_the_old_name_at_zero(lab: Lab) -> None:
 def test_clients_share_and_what_does_not_fit_stays_pending(lab: Lab) -> None:
     lab.label("gpu-v100-1", "two")
     lab.wait_for_resources("gpu-v100-1", {"nvidia.com/gpu": 2})
-    for name in ("first", "second", "third"):
+    names = ("first", "second", "third")
+    for name in names:
         lab.create_client(name, "gpu-v100-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
-    lab.wait("two running", lambda: [lab.client(name)["status"]["phase"] for name in ("first", "second")].count("Running") >= 1)
-    phases = sorted(lab.client(name)["status"]["phase"] for name in ("first", "second", "third"))
-    lab.wait(
-        "two running, one pending", lambda: sorted(lab.client(n)["status"]["phase"] for n in ("first", "second", "third")) == ["Pending", "Running", "Running"]
-    )
-    assert phases.count("Pending") >= 1
-    assert lab.run_in("first", "nvidia-smi --query-gpu=compute_mode --format=csv,noheader") == "Exclusive_Process"
+
+    def phases() -> dict[str, str]:
+        return {name: lab.client(name)["status"]["phase"] for name in names}
+
+    lab.wait("two running and one pending", lambda: sorted(phases().values()) == ["Pending", "Running", "Running"])
+    running = next(name for name, phase in phases().items() if phase == "Running")
+    lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs(running))
+    assert lab.run_in(running, "nvidia-smi --query-gpu=compute_mode --format=csv,noheader") == "Exclusive_Process"
 
 
 def test_more_than_one_replica_is_refused_at_admission(lab: Lab) -> None:
