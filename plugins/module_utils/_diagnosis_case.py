@@ -107,9 +107,12 @@ class Case:
         return next((pod for pod in reversed(self.snapshot.pods_of(self.node.name, component)) if not pod.terminating), None)
 
     def young(self, *times: str | None) -> bool:
-        """Whether one of the times, or the caller's last change, lies less than the patience back."""
+        """Whether one of the times, the label's last change or the caller's lies less than the patience back.
+
+        A changed label reaches GFD and the plugin without a restart, so their pods may be old.
+        """
         now = parse_time(self.snapshot.read_at)
-        known = [parsed for parsed in (parse_time(text) for text in (*times, self.since)) if parsed]
+        known = [parsed for parsed in (parse_time(text) for text in (*times, self.since, self.node.label_changed)) if parsed]
         return now is not None and any(now - time < timedelta(seconds=self.patience) for time in known)
 
     def log_lines(self, pod: Pod) -> Iterator[tuple[LogKey, str]]:

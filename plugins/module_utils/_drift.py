@@ -60,9 +60,10 @@ def _node_by_plan(snapshot: Snapshot, plan: NodePlan, grouped: bool) -> Iterator
     subject = f"node/{plan.node}"
     if plan.label_changes and owner not in (None, FIELD_MANAGER):
         yield finding("label-changed-by-hand", _LABEL_FIELD, _label_words(plan.label_now, plan.label_wanted, owner), subject=subject)
-    if grouped and plan.group is None and plan.label_now is None:
-        follows = f"follows the default '{plan.wanted.config}'" if plan.wanted.config else "shares nothing"
-        yield finding("node-without-group", _LABEL_FIELD, f"the GPU node {plan.node} is in no group and {follows}", subject=subject)
+    # With a default the declaration covers every node; without one a new node is forgotten.
+    if grouped and plan.group is None and plan.label_now is None and plan.wanted.config is None:
+        message = f"the GPU node {plan.node} is in no group and there is no default, so it shares nothing"
+        yield finding("node-without-group", _LABEL_FIELD, message, subject=subject)
 
 
 def _policy_since_record(snapshot: Snapshot) -> Iterator[Finding]:

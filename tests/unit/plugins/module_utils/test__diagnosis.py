@@ -333,6 +333,12 @@ def test_patience_decides_between_waiting_and_broken() -> None:
     assert verify_node(with_pods(daemon=starting), WANTED, patience=30, since=clock(39, 50)).verdict == "waiting"
 
 
+def test_a_changed_label_takes_its_time_although_the_pods_are_old() -> None:
+    relabelled = {**MPS_LABELS, "nvidia.com/gpu.replicas": "2"}
+    assert verify_node(snapshot(nodes=(gpu_node(labels=relabelled, label_changed=clock(39)),)), WANTED).verdict == "waiting"
+    assert verify_node(snapshot(nodes=(gpu_node(labels=relabelled, label_changed=clock(20)),)), WANTED).verdict == "broken"
+
+
 def test_unread_limits_of_a_daemon_older_than_the_label_are_a_doubt_and_no_break() -> None:
     verdict = verify_node(snapshot(nodes=(gpu_node(label_changed=clock(20)),)), WANTED)
     assert verdict.verified

@@ -55,9 +55,12 @@ def test_a_label_changed_by_hand_names_who_did_it() -> None:
     assert [one.code for one in found] == ["label-changed-by-hand"] and "kubectl-label" in found[0].message
 
 
-def test_a_new_node_in_no_group_is_seen() -> None:
-    found = as_declared(nodes=(gpu_node(), gpu_node("gpu-2", labels=clusters.T4, allocatable={"nvidia.com/gpu": 2})))
-    assert codes(found) == ["node-without-group"]
+def test_a_new_node_in_no_group_is_forgotten_where_there_is_no_default() -> None:
+    nodes = (gpu_node(), gpu_node("gpu-2", labels=clusters.T4, allocatable={"nvidia.com/gpu": 2}))
+    assert codes(as_declared(nodes=nodes)) == []
+    found = as_declared(nodes=nodes, policies=(policy(config_default=""),))
+    without_default = Declaration(DECLARED.configs, None, DECLARED.groups)
+    assert [one.code for one in drift(found, make_plan(without_default, found))] == ["node-without-group"]
 
 
 def test_records_stand_in_for_a_declaration() -> None:
