@@ -20,7 +20,7 @@ RUN := .venv/bin/python
 PYTEST := .venv/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv binaries demo test checks lint unit integration testbed testbed-down bench docs test-reliability
+.PHONY: help venv binaries demo test checks lint unit integration testbed testbed-down bench molecule docs test-reliability
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/\t/' | expand -t 20
@@ -73,6 +73,9 @@ bench: venv binaries ## measure the collection against other ways on 100, 1000 a
 
 test-reliability: venv binaries ## every operation with every fault between client and API server
 	@$(RUN) -m tests.reliability
+
+molecule: venv binaries ## the molecule scenario on a test bed (SCENARIO=kind needs Docker)
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections PATH=$(CURDIR)/.venv/bin:$$PATH molecule test --scenario-name $(or $(SCENARIO),default)
 
 docs: venv ## the page of findings, and every plugin's and role's page in .cache/docs
 	@$(RUN) -m tests.findings_page

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -17,10 +18,21 @@ import pytest
 from tests.integration.ansible_runs import COLLECTIONS
 from tests.integration.ansible_runs import run_module as _run_module
 from tests.integration.ansible_runs import run_playbook as _run_playbook
-from tests.testbed.bed import TestBed
+from tests.testbed.bed import TestBed, take_down
+from tests.testbed.layout import Layout, state_home
 
 # Tests that hold the product's core against a bed import the collection from the tree that `make venv` makes.
 sys.path.insert(0, str(COLLECTIONS))
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Take down the beds of test processes that were killed before they could do so themselves."""
+    if hasattr(session.config, "workerinput") or not state_home().is_dir():
+        return
+    for directory in state_home().iterdir():
+        owner = re.search(r"-(?:main|gw\d+)-(\d+)$", directory.name)
+        if owner and not Path("/proc", owner[1]).exists():
+            take_down(Layout(directory))
 
 
 @pytest.fixture(scope="session")
@@ -36,14 +48,15 @@ def lab(worker: str) -> Iterator[TestBed]:
     With TESTBED_LAB=name in the environment the bed of that name is used, and left running for the next time.
     """
     kept = os.environ.get("TESTBED_LAB")
-    bed = TestBed.start(kept or f"lab-{worker}")
+    name = kept or f"lab-{worker}"
     try:
+        bed = TestBed.start(name)
         bed.install_operator_objects()
         bed.wait_until_settled()
         yield bed
     finally:
         if not kept:
-            bed.stop()
+            take_down(Layout.of(name))
 
 
 @pytest.fixture
@@ -56,24 +69,24 @@ def clean_lab(lab: TestBed) -> Iterator[TestBed]:
 @pytest.fixture(scope="session")
 def empty_lab(worker: str) -> Iterator[TestBed]:
     """A shared bed with node set lab on which nothing is installed."""
-    bed = TestBed.start(f"empty-{worker}")
-    yield bed
-    bed.stop()
+    try:
+        yield TestBed.start(f"empty-{worker}")
+    finally:
+        take_down(Layout.of(f"empty-{worker}"))
 
 
 @pytest.fixture
 def bed_factory(worker: str) -> Iterator[Callable[..., TestBed]]:
     """Start beds of your own: `bed_factory("name", nodes=..., plugin_version=..., operator=..., instant=...)`."""
-    beds: list[TestBed] = []
+    started: list[str] = []
 
     def start(name: str, **settings: Any) -> TestBed:
-        bed = TestBed.start(f"{name}-{worker}", **settings)
-        beds.append(bed)
-        return bed
+        started.append(f"{name}-{worker}")
+        return TestBed.start(started[-1], **settings)
 
     yield start
-    for bed in beds:
-        bed.stop()
+    for name in started:
+        take_down(Layout.of(name))
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ import pytest
 
 from tests.testbed import processes
 from tests.testbed.api import Api, ApiError
-from tests.testbed.bed import BedError, TestBed
+from tests.testbed.bed import BedError, TestBed, take_down
 from tests.testbed.chart import uninstall
 from tests.testbed.layout import Layout, LayoutError, state_home
 from tests.testbed.node_sets import NodeSetError
@@ -31,9 +31,10 @@ EVERYTHING = CONTROL_PLANE | {"agents", "operator-runner"}
 @pytest.fixture(scope="module")
 def plain(worker: str) -> Iterator[TestBed]:
     """A bed of this file's own, without agents, so that KWOK plays every pod."""
-    bed = TestBed.start(f"plain-{worker}", agents=False)
-    yield bed
-    bed.stop()
+    try:
+        yield TestBed.start(f"plain-{worker}", agents=False)
+    finally:
+        take_down(Layout.of(f"plain-{worker}"))
 
 
 def command_line(*arguments: str) -> subprocess.CompletedProcess[str]:
