@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+
 from ansible_collections.gpuops.mps.plugins.module_utils._chart_values import ChartValuesError, chart_images, chart_values, merge
 
 CONFIG = {"name": "mps-configs", "default": ""}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu_hosts import gpu_hosts, group_name
 
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu_hosts import gpu_hosts, group_name
 from tests.unit.clusters import SHARED_BY_FOUR, T4, gpu_node, snapshot
 
 
