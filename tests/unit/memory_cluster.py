@@ -62,6 +62,10 @@ class MemoryCluster:
             del self.objects[path]
         return True
 
+    def merge(self, path: str, patch: Object) -> None:
+        """A change by somebody else."""
+        self._store(path, merged(self.objects[path], patch))
+
     def each(self, function: Callable[[Any], Any], items: Iterable[Any], **_pace: Any) -> builtins.list[Any]:
         return [function(item) for item in items]
 

@@ -1,0 +1,46 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the API server's answers become."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, error_of, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
+
+
+@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 410, 413, 422, 429, 500, 503])
+def test_every_failure_has_a_code_of_the_catalogue_and_a_remedy(status: int) -> None:
+    error = error_of("GET", "/version", Answer(status, {}, b'{"message": "because"}'), "")
+    assert error.code in CATALOGUE and error.remedy
+    assert (error.message, error.status, error.subject) == ("GET /version: because", status, "/version")
+
+
+def test_an_answer_that_is_no_json_is_shown_as_it_is() -> None:
+    assert error_of("GET", "/x", Answer(502, {}, b"<html>Bad Gateway</html>"), "").message == "GET /x: <html>Bad Gateway</html>"
+    assert error_of("GET", "/x", Answer(500, {}, b""), "").message == "GET /x: HTTP status 500"
+
+
+def test_no_answer_is_told_from_a_bad_one() -> None:
+    error = error_of("PATCH", "/x", None, "Connection refused")
+    assert (error.code, error.status) == ("cluster-unreachable", None)
+    assert "Connection refused" in error.message
+
+
+def test_a_held_eviction_is_told_from_a_busy_server() -> None:
+    held = {"message": "no", "details": {"causes": [{"reason": "DisruptionBudget"}]}}
+    assert error_of("POST", "/x", Answer(429, {}, json.dumps(held).encode()), "").code == "disruption-budget"
+    assert error_of("POST", "/x", Answer(429, {}, b"{}"), "").code == "cluster-overloaded"
+
+
+def test_the_servers_clock_is_read_from_its_header() -> None:
+    assert rfc3339("Mon, 30 Nov 2026 10:00:05 GMT") == "2026-11-30T10:00:05Z"
+    assert rfc3339(None) is None
+
+
+def test_an_empty_body_is_an_empty_object() -> None:
+    assert Answer(200, {}, b"").json() == {}
