@@ -298,3 +298,18 @@ def test_the_line_is_named() -> None:
 @pytest.mark.parametrize("text", ["", "null", "# nothing", "'{{ config }}'", "- a", "version: v1\nsharing: {mps: {}}\n", GOOD.replace("4", "'4'")])
 def test_one_mistake_has_one_finding(text: str) -> None:
     assert len(read_config("key", text).findings) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "typographic"),
+    [
+        ("version: \u201cv1\u201d\n", True),
+        ("version: \u2018v1\u2019\n", True),
+        ("version: vX\n", False),
+        (GOOD.replace("nvidia.com/gpu", "\u201cgpu\u201d"), True),
+        (GOOD.replace("nvidia.com/gpu", "GPUX"), False),
+    ],
+)
+def test_typographic_quotes_are_named(text: str, typographic: bool) -> None:
+    (found,) = read_config("key", text).findings
+    assert ("typographic" in found.message) == typographic
