@@ -123,11 +123,17 @@ def test_any_other_change_of_the_node_meanwhile_does_not_matter(clean: TestBed) 
     clean.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": None}}})
 
 
-def test_a_token_that_is_no_longer_taken_is_loaded_anew(clean: TestBed) -> None:  # noqa: F811
-    cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
-    configuration = cluster._api.configuration
-    configuration.refresh_api_key_hook = None
-    configuration.api_key = {"BearerToken": "Bearer expired"}
+def test_a_token_that_was_rotated_is_read_again(clean: TestBed, tmp_path: Path) -> None:  # noqa: F811
+    Cluster.connect({"kubeconfig": str(clean.kubeconfig)})  # leaves the discovery cache behind, so that connecting asks nothing
+    config = yaml.safe_load(clean.kubeconfig.read_text())
+    user, token_file = config["users"][0]["user"], tmp_path / "token"
+    good = user.pop("token")
+    user["tokenFile"] = str(token_file)
+    rotating = tmp_path / "kubeconfig"
+    rotating.write_text(yaml.safe_dump(config))
+    token_file.write_text("expired")
+    cluster = Cluster.connect({"kubeconfig": str(rotating)})
+    token_file.write_text(good)
     mark = clean.mark()
     assert cluster.get("/api/v1/nodes/cpu-1") is not None
     assert [event.code for event in clean.audit(mark) if event.user_agent == "gpuops.mps"] == [401, 200]
