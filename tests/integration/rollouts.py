@@ -59,7 +59,9 @@ def write_node_set(directory: Path) -> str:
 def roll(bed: TestBed, *, check: bool = False, **options: Any) -> dict[str, Any]:
     """One rollout in this process, with the module's defaults, short deadlines, and a Lease that expires soon."""
     parameters = {**DEFAULTS, "wait_timeout": 120, "drain_timeout": 60, "lease_duration": 4, "kubeconfig": str(bed.kubeconfig), **options}
-    return rollout(Cluster.connect(parameters, dry_run=check), parameters, check_mode=check)
+    result = rollout(Cluster.connect(parameters, dry_run=check), parameters, check_mode=check)
+    assert result["state"] != "verified" or not result.get("failed"), result["msg"]
+    return result
 
 
 def group(config: str, *nodes: str, name: str = "group") -> dict[str, Any]:
