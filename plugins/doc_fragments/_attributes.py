@@ -40,9 +40,8 @@ attributes:
 options: {}
 attributes:
   action_group:
-    description: Use C(group/gpuops.mps.mps) in C(module_defaults) to set the authentication options once.
+    description: Use C(group/gpuops.mps.mps) in C(module_defaults) to set the authentication options once, also for the modules of kubernetes.core.
     support: full
     membership:
       - gpuops.mps.mps
-      - kubernetes.core.k8s
 """

@@ -104,24 +104,25 @@ def test_a_declaration_that_cannot_be_understood_is_a_failure(sharing: TestBed, 
     assert result["failed"] and {found["code"] for found in result["findings"]} == {"option-type"}
 
 
-def test_a_kubeconfig_is_looked_up_beside_the_play_and_defaults_of_both_groups_hold(sharing: TestBed, run_ansible: Any, tmp_path: Path) -> None:
+def test_a_kubeconfig_is_looked_up_beside_the_play_and_one_group_holds_for_both_collections(sharing: TestBed, run_ansible: Any, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
     shutil.copy(sharing.kubeconfig, tmp_path / "files" / "lab.kubeconfig")
-    plays = [
-        {
-            "hosts": "localhost",
-            "connection": "local",
-            "gather_facts": False,
-            "module_defaults": {name: {"kubeconfig": "lab.kubeconfig"}},
-            "tasks": [{"name": f"info by {name}", "gpuops.mps.mps_info": {}}],
-        }
-        for name in ("group/gpuops.mps.mps", "group/kubernetes.core.k8s")
-    ]
+    play = {
+        "hosts": "localhost",
+        "connection": "local",
+        "gather_facts": False,
+        "module_defaults": {"group/gpuops.mps.mps": {"kubeconfig": "lab.kubeconfig"}},
+        "tasks": [
+            {"name": "ours", "gpuops.mps.mps_info": {}},
+            {"name": "theirs", "kubernetes.core.k8s_info": {"kind": "Namespace", "name": "gpu-operator"}},
+        ],
+    }
     path = tmp_path / "play.json"
-    path.write_text(json.dumps(plays))
+    path.write_text(json.dumps([play]))
     run = run_ansible(str(path), environ={"KUBECONFIG": "/nowhere"})
     assert run.status == 0, run.failure()
-    assert all(result["summary"]["nodes"] == len(GPU_NODES) for _name, result in run.results())
+    assert run.result("ours")["summary"]["nodes"] == len(GPU_NODES)
+    assert len(run.result("theirs")["resources"]) == 1
 
 
 def test_a_user_without_rights_is_told_which_one(sharing: TestBed, run_module: Run) -> None:
