@@ -220,7 +220,7 @@ ARGUMENT_SPEC: dict[str, t.Any] = {
     "tolerations": {"type": "list", "elements": "dict", "default": [dict(one) for one in TOLERATIONS]},
     "workload_namespace": {"type": "str", "default": "default"},
     "image": {"type": "str", "default": IMAGE},
-    "pull_secrets": {"type": "list", "elements": "str", "default": []},
+    "pull_secrets": {"type": "list", "elements": "str", "default": [], "no_log": False},  # names only
     "run_as_user": {"type": "int", "default": 1000},
     "wait_timeout": {"type": "int", "default": 300},
 }
