@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -146,6 +148,15 @@ def test_what_a_killed_run_left_is_removed_by_the_next(bed: TestBed) -> None:
     bed.api.post(PODS, pod)
     result = prove(bed, nodes=["gpu-v100-1"])
     assert result["passed"] and codes(result) == {"proof-leftovers"}
+
+
+def test_the_playbook_verify_proves_and_reports(bed: TestBed, run_ansible: Callable[..., Any], tmp_path: Path) -> None:
+    variables = {"mps_verification_nodes": ["gpu-v100-1"], "mps_report_folder": str(tmp_path / "reports")}
+    run = run_ansible("gpuops.mps.verify", bed, variables=variables)
+    assert run.status == 0, run.failure()
+    report = json.loads(next((tmp_path / "reports").glob("*.json")).read_text())
+    assert (report["state"], report["proof"]) == ("clean", "passed")
+    assert [(node["name"], node["proof"]) for node in report["nodes"]] == [("gpu-v100-1", "passed")]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
