@@ -98,7 +98,7 @@ def gpu_requests(spec: PodSpec) -> dict[str, int]:
     for container in containers(spec):
         for request in requests(container):
             if request.resource in (GPU, GPU_SHARED) and request.count:
-                largest[request.resource] = max(request.count, largest.get(request.resource, 0))
+                largest[request.resource] = max(request.count, largest.get(request.resource, request.count))
     return largest
 
 
