@@ -145,9 +145,11 @@ def _roll_out(conductor: Conductor, snapshot: Snapshot, record: Record | None, f
 def _finish_return(conductor: Conductor, snapshot: Snapshot, record: Record) -> Result:
     """An earlier run has died on its way back: end that first, whatever is declared now."""
     outcome, after, ended = conductor.take_back(snapshot, record)
+    plan = conductor.plan(after)
     note = finding("rollout-earlier-taken-back", "rollout", f"the rollout {record.id} was being taken back, which has been finished first")
-    data: Result = {"plan": {}, "batches": [], "diff": [], "findings": findings_data([note])}
-    return _ended(conductor, outcome, conductor.plan(after), after, ended, data)
+    notes = [] if conductor.wish.continued else [note]  # a later slice of the same run needs no explanation
+    data: Result = {"plan": plan_data(plan), "batches": [], "diff": [], "findings": findings_data(notes)}
+    return _ended(conductor, outcome, plan, after, ended, data)
 
 
 def _roll_back(conductor: Conductor, snapshot: Snapshot, record: Record | None, *, check_mode: bool) -> Result:

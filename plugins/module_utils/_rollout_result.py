@@ -13,8 +13,8 @@ from ansible_collections.gpuops.mps.plugins.module_utils._findings import Findin
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Plan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_report import plan_diff
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import RolloutState
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FAILED, read_applied, read_mark
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import Record
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FAILED, Applied, read_applied, read_mark
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, Record
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import FormerConfigs
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import gpu_resources
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, Node, Snapshot
@@ -112,11 +112,20 @@ def _verdict(one: NodePlan, node: Node | None, record: Record | None) -> tuple[s
     if mark is not None:
         return (FAILED if mark.state == FAILED else "returning" if mark.direction == BACK else "changing"), mark.reason
     if record is not None and applied is not None and applied.rollout == record.id:
-        reason = applied.reason or record.reasons.get(node.name, "")
-        return ("returned", reason) if applied.returned else ("verified", "")
+        return _own_verdict(node.name, applied, record)
     if not node.ready and one.changed:
         return "skipped", "the node is not ready"
     return ("waiting", "its batch has not come") if one.changed else ("unchanged", "")
+
+
+def _own_verdict(name: str, applied: Applied, record: Record) -> tuple[str, str]:
+    """How a node ended that carries this rollout's own record."""
+    if not applied.returned:
+        return "verified", ""
+    reason = applied.reason or record.reasons.get(name, "")
+    if not reason and record.scope == SCOPE_NODE and name not in record.batch:
+        return "waiting", f"its batch has not come; it keeps what it ran, now under '{applied.config}'"
+    return "returned", reason
 
 
 def _number(text: str | None) -> int | None:

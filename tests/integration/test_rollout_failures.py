@@ -115,6 +115,7 @@ def test_a_failed_batch_goes_back_and_leaves_the_verified_ones(bed: TestBed) -> 
     assert result["state"] == "returned", (result["msg"], result["progress"])
     assert "gpu-c: mps-control-daemon" in result["msg"]
     assert allocatable(bed) == {"gpu-a": {GPU: 6}, "gpu-b": {GPU: 9}, "gpu-c": {GPU: 2}, "gpu-d": {GPU: 8}}
+    assert verdicts(result) == {"gpu-a": "verified", "gpu-b": "verified", "gpu-c": "returned", "gpu-d": "waiting"}
     kept = labels(bed)["gpu-c"]
     assert kept is not None and kept.startswith("two-") and labels(bed)["gpu-d"] == kept
     assert len(watcher.most) <= 1
