@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -334,3 +334,15 @@ def test_a_node_that_joins_meanwhile_is_rolled_out_too(bed: TestBed) -> None:
         assert allocatable(bed)["gpu-new"] == {GPU: 8}
     finally:
         bed.api.delete("/api/v1/nodes/gpu-new")
+
+
+def test_the_task_shows_progress_while_it_waits(bed: TestBed, run_ansible: Callable[..., Any]) -> None:
+    """Through Ansible: lines that say which batch, and a second run that changes nothing."""
+    options = {"configs": EDITED, "default": "none", "node_groups": EVERYWHERE, "batch_size": "2", "wait_timeout": 120}
+    play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"name": "Roll out", "gpuops.mps.mps_rollout": options}]}
+    first = run_ansible([play], bed)
+    assert first.result("Roll out")["state"] == "verified", first.failure()
+    assert "Roll out: batch 1 of 2 ended: 2 verified" in first.output
+    assert first.result("Roll out")["changed"] and first.result("Roll out")["progress"]
+    assert run_ansible([play], bed).changed == 0
+    agreement(bed)
