@@ -161,7 +161,7 @@ class Rules:
     @staticmethod
     def _kind(node: Node) -> str:
         if isinstance(node, Scalar):
-            quoted = "" if node.plain or node.text == "" else " in quotes"
+            quoted = "" if node.plain else " in quotes"
             return f"{kind_of(node.value)}{quoted}"
         return "a list" if isinstance(node, Sequence) else "a mapping"
 

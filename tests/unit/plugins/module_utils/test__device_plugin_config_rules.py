@@ -313,3 +313,20 @@ def test_one_mistake_has_one_finding(text: str) -> None:
 def test_typographic_quotes_are_named(text: str, typographic: bool) -> None:
     (found,) = read_config("key", text).findings
     assert ("typographic" in found.message) == typographic
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("'4'", "a text in quotes ('4')"),
+        ("four", "a text ('four')"),
+        ("true", "a boolean ('true')"),
+        ("~", "null ('~')"),
+        ("", "null"),
+        ("[4]", "a list"),
+        ("{a: 4}", "a mapping"),
+    ],
+)
+def test_a_wrong_type_says_what_it_is(value: str, kind: str) -> None:
+    (found,) = read_config("key", GOOD.replace("4", value)).findings
+    assert found.message.startswith(f"this is {kind} where a whole number belongs (line 6)")
