@@ -161,22 +161,22 @@ def _check_bypass(container: Container, subject: str, uses_gpus: bool) -> Iterat
 
 def _check_shm(container: Container, subject: str) -> Iterator[Finding]:
     for index, mount in enumerate(sequence(container.content.get("volumeMounts"))):
-        if str(mapping(mount).get("mountPath") or "").rstrip("/") == "/dev/shm":
+        if str(mapping(mount).get("mountPath")).removesuffix("/") == "/dev/shm":
             yield finding("workload-own-shm", f"{container.path}.volumeMounts[{index}]", subject=subject)
 
 
 def _scan_pods(spec: PodSpec, subject: str, changes: Sequence[NodeChange]) -> Iterator[Finding]:
     """One pod or pod template against the nodes it fits now and those it would fit after the change."""
-    asked = gpu_requests(spec)
-    before = [change for change in changes if _places(spec, asked, change.labels_now, change.allocatable_now)]
-    after = [change for change in changes if _places(spec, asked, change.labels_after, change.allocatable_after)]
-    if asked and not after and before:
-        yield _cannot_be_placed(spec, asked, before, subject)
-    elif asked and len(after) < len(before):
-        message = f"it fits {len(before)} GPU nodes now and {len(after)} after the change"
-        yield finding("workload-fewer-nodes", spec.path, message, subject=subject)
-    above_one_fails = any(change.requests_above_one_fail for change in after)
-    yield from _lint(spec, subject, above_one_fails)
+    asked, after = gpu_requests(spec), []
+    if asked or label_keys(spec.spec):  # most pods of a large cluster neither ask nor select, and fit every node before and after
+        before = [change for change in changes if _places(spec, asked, change.labels_now, change.allocatable_now)]
+        after = [change for change in changes if _places(spec, asked, change.labels_after, change.allocatable_after)]
+        if before and not after:
+            yield _cannot_be_placed(spec, asked, before, subject)
+        elif len(after) < len(before):
+            message = f"it fits {len(before)} GPU nodes now and {len(after)} after the change"
+            yield finding("workload-fewer-nodes", spec.path, message, subject=subject)
+    yield from _lint(spec, subject, any(change.requests_above_one_fail for change in after))
 
 
 def _places(spec: PodSpec, asked: Mapping[str, int], labels: Mapping[str, str], allocatable: Mapping[str, int]) -> bool:

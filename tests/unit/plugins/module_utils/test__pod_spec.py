@@ -130,7 +130,7 @@ LABELS = {"product": "T4", "replicas": "4"}
         (required(term("replicas", "Lt", "4")), False),
         (required(term("product", "Gt", "3")), False),
         (required(term("replicas", "Gt")), False),
-        (required(term("replicas", "Like", "3")), False),
+        (required(term("replicas", "Like", "9")), False),
         (required(term("product", "In", "L4"), term("replicas", "Gt", "1")), True),
         (required({"matchExpressions": term("product", "In", "T4")["matchExpressions"] + term("replicas", "Gt", "9")["matchExpressions"]}), False),
         (required(), False),

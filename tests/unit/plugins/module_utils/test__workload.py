@@ -72,6 +72,7 @@ def test_a_request_above_one(resource: str) -> None:
     assert found.path == f"manifests[3].spec.containers[0].resources.limits[{resource}]"
     assert f"asks for 2 of {resource}" in found.message
     assert lint_manifest(pod(2, resource), requests_above_one_fail=False) == ()
+    assert lint_manifest(pod("many", resource)) == ()  # the API refuses it
 
 
 @pytest.mark.parametrize("resource", ["nvidia.com.gpu", "nvidia.com/gpus", "nvidia.com/GPU", "nvidia.com/mps-gpu", "nvidia/gpu", "gpu", "gpu.shared", "GPUS"])
@@ -111,6 +112,7 @@ def test_a_container_that_sees_every_gpu(container: dict[str, Any], path: str) -
 def test_who_does_not_see_every_gpu() -> None:
     assert lint_manifest(pod(container={"securityContext": {"privileged": False}, "env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]})) == ()
     assert lint_manifest(pod(resource="cpu", container={"securityContext": {"privileged": True}})) == ()
+    assert lint_manifest(pod(container={"env": [{"name": "CAPABILITIES", "value": "all"}]})) == ()
     without_limit = pod(resource="cpu", container={"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]})
     assert told(lint_manifest(without_limit)) == [("workload-sees-all-gpus", "spec.containers[0].env[0]")]
 
@@ -157,6 +159,7 @@ def test_any_manifest_is_judged_without_raising(document: dict[str, Any], kind: 
         (SharingConfig("s", Strategy.TIME_SLICING, 4, fail_requests_greater_than_one=True), OLD, True),
         (SharingConfig("s", Strategy.TIME_SLICING, 4, fail_requests_greater_than_one=False), OLD, False),
         (NO_SHARING, NEW, False),
+        (SharingConfig("n", Strategy.NONE, fail_requests_greater_than_one=True), NEW, False),
     ],
 )
 def test_when_a_request_above_one_fails(config: SharingConfig, version: PluginVersion | None, fails: bool) -> None:
@@ -205,6 +208,13 @@ def test_a_selector_on_a_value_that_changes() -> None:
     assert "pool" not in found.message
 
 
+def test_every_changed_label_is_named_also_for_a_pod_without_gpus() -> None:
+    selector = {"nvidia.com/gpu.product": "Tesla-T4", "nvidia.com/gpu.replicas": "1"}
+    (found,) = scan_workloads([pod(1, "cpu", nodeSelector=selector)], [changed(mps(4))])
+    assert found.code == "workload-selector-stops-fitting"
+    assert "gpu.product is Tesla-T4 now and Tesla-T4-SHARED then; nvidia.com/gpu.replicas is 1 now and 4 then" in found.message
+
+
 def test_a_selector_on_a_label_that_goes() -> None:
     labels = {**PLAIN, "nvidia.com/mig.strategy": "single"}
     (found,) = scan_workloads([pod(nodeSelector={"nvidia.com/mig.strategy": "single"})], [changed(mps(4), labels=labels)])
@@ -221,6 +231,7 @@ def test_a_request_that_becomes_too_large() -> None:
     labels, eight = {**PLAIN, "nvidia.com/gpu.replicas": "4"}, {"nvidia.com/gpu": 8}
     prediction = predict(NO_SHARING, gpus_from_labels(labels, allocatable=eight), mig_strategy=None, plugin_version=NEW)
     change = node_change("gpu-01", labels, eight, prediction, config=NO_SHARING, plugin_version=NEW)
+    assert scan_workloads([pod(2)], [change]) == ()
     (found,) = scan_workloads([pod(3)], [change])
     assert found.code == "workload-resource-vanishes" and "enough of; they will advertise nvidia.com/gpu" in found.message
 
