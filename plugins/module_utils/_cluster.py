@@ -213,10 +213,19 @@ class Cluster:
             guarded=bool(guard),
         ).json()
 
-    def json_patch(self, path: str, operations: t.Sequence[Object]) -> Object:
-        """A JSON patch; a failed ``test`` operation is a ClusterError with status 422."""
+    def json_patch(self, path: str, operations: t.Sequence[Object], *, idempotent: bool = False, metadata_only: bool = False) -> Object:
+        """A JSON patch; a failed ``test`` operation is a ClusterError with status 422.
+
+        ``idempotent`` says that the caller can tell a second time from the first, so that it may be sent again.
+        """
         return self._request(
-            "PATCH", path, body=list(operations), query=self._write_query(), content_type="application/json-patch+json", idempotent=False
+            "PATCH",
+            path,
+            body=list(operations),
+            query=self._write_query(),
+            accept=METADATA_ONLY if metadata_only else JSON,
+            content_type="application/json-patch+json",
+            idempotent=idempotent,
         ).json()
 
     def patch_seen(

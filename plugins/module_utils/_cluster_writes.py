@@ -9,7 +9,7 @@ import typing as t
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import config_map_patch
-from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, label_patch
+from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, label_operations
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._policy import FIELD, policy_patch, pruned
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, ConfigMap, Node
@@ -73,20 +73,30 @@ def apply_policy(cluster: Cluster, plan: PolicyPlan, *, beside: Object | None = 
     return stored
 
 
-def apply_label(cluster: Cluster, change: LabelChange, node: Node) -> Object:
+def apply_label(cluster: Cluster, change: LabelChange, node: Node) -> None:
     """Write or remove one node's config label; ``node`` is the node as the plan saw it.
 
     A label that somebody else changed meanwhile is left alone (ClusterError ``changed-meanwhile``); anything else on the
-    node may change as it likes.
+    node may change as it likes. One request, unless the label is not as it was seen.
     """
-    return cluster.patch_seen(
-        f"/api/v1/nodes/{change.node}",
-        label_patch(change.after),
-        seen={"resourceVersion": node.resource_version, "uid": node.uid},
-        unchanged=lambda fresh: _label(fresh) == change.before,
-        done=lambda fresh: _label(fresh) == change.after,
-        metadata_only=True,
-    )
+    path = f"/api/v1/nodes/{change.node}"
+    try:
+        cluster.json_patch(path, label_operations(change, node.uid), idempotent=True, metadata_only=True)
+    except ClusterError as error:
+        if error.status != 422:
+            raise
+        fresh = cluster.get(path, metadata_only=True)
+        same = fresh is not None and fresh["metadata"].get("uid", "") == node.uid
+        if fresh is not None and same and _label(fresh) == change.after:
+            return
+        raise ClusterError(
+            f"the label of the node '{change.node}' was changed by somebody else between reading and writing, so it was left alone",
+            code="changed-meanwhile",
+            remedy="Run again: the next run plans from what is there now.",
+            status=409,
+            subject=f"node/{change.node}",
+            reason="Conflict",
+        ) from error
 
 
 def _texts(item: Object, plan: ConfigMapPlan) -> dict[str, str | None]:

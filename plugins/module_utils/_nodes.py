@@ -62,9 +62,19 @@ def plan_labels(groups: t.Sequence[NodeGroup], snapshot: Snapshot, *, keys: t.Ma
     return LabelPlan(changes, members.nodes_of, tuple(findings))
 
 
-def label_patch(value: str | None) -> dict[str, t.Any]:
-    """The merge patch for a node: this label and nothing else; null removes it."""
-    return {"metadata": {"labels": {CONFIG_LABEL: value}}}
+def label_operations(change: LabelChange, uid: str) -> list[dict[str, t.Any]]:
+    """The JSON patch for a node: this label and nothing else, while the node is the same one and the label as it was seen.
+
+    A node's version changes with every heartbeat, so it is the label itself that guards the write. The API server takes
+    a test for null as passed where the label is absent (Kubernetes, apimachinery with json-patch v4 and v5).
+    """
+    path = "/metadata/labels/" + CONFIG_LABEL.replace("/", "~1")
+    guards = [{"op": "test", "path": path, "value": change.before}]
+    if uid:
+        guards.append({"op": "test", "path": "/metadata/uid", "value": uid})
+    if change.after is None:
+        return [*guards, {"op": "remove", "path": path}]
+    return [*guards, {"op": "add", "path": path, "value": change.after}]
 
 
 def _change(node: Node, members: Membership, keys: t.Mapping[str, str], on_left_group: str) -> LabelChange:

@@ -56,6 +56,22 @@ class MemoryCluster:
             raise ClusterError(f"{path} was changed", code="changed-meanwhile", remedy="Run again.", status=409)
         return self._store(path, merged(current, body))
 
+    def json_patch(self, path: str, operations: Iterable[Object], **_options: Any) -> Object:
+        """Tests, additions and removals two levels below metadata or on it."""
+        item = copy.deepcopy(self.objects[path])
+        for operation in operations:
+            *way, key = (step.replace("~1", "/") for step in operation["path"].strip("/").split("/"))
+            place = item
+            for step in way:
+                place = place[step]
+            if operation["op"] == "test" and place.get(key) != operation["value"]:
+                raise ClusterError(f"{path}: the test failed", code="cluster-rejected", remedy="", status=422)
+            if operation["op"] == "add":
+                place[key] = operation["value"]
+            if operation["op"] == "remove":
+                del place[key]
+        return self._store(path, item)
+
     def delete(self, path: str, **_preconditions: Any) -> bool:
         if not self.dry_run:
             self.writes += 1

@@ -94,3 +94,17 @@ def test_a_label_is_written_or_removed(before: str | None, after: str | None, la
     seam, memory = cluster(**{NODE: {"metadata": metadata}})
     apply_label(seam, LabelChange("gpu-1", "g", before, after), node_of(memory.objects[NODE]))
     assert memory.objects[NODE]["metadata"]["labels"] == labels
+
+
+def test_a_label_is_written_whatever_else_changes_and_left_alone_when_it_changes() -> None:
+    seam, memory = cluster(**{NODE: {"metadata": {"name": "gpu-1", "uid": "u", "resourceVersion": "1", "labels": {}}}})
+    seen = node_of(memory.objects[NODE])
+    memory.merge(NODE, {"metadata": {"annotations": {"heartbeat": "2"}}})
+    change = LabelChange("gpu-1", "g", None, "ours")
+    apply_label(seam, change, seen)
+    apply_label(seam, change, seen)  # sent again after an answer that got lost
+    assert memory.writes == 2
+    memory.merge(NODE, {"metadata": {"labels": {LABEL: "theirs"}}})
+    with pytest.raises(ClusterError) as caught:
+        apply_label(seam, change, seen)
+    assert caught.value.code == "changed-meanwhile" and memory.objects[NODE]["metadata"]["labels"] == {LABEL: "theirs"}

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import NodeGroup
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
-from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelPlan, label_patch, plan_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, LabelPlan, label_operations, plan_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, Node
 from tests.unit.clusters import T4, gpu_node, snapshot
 
@@ -80,8 +80,14 @@ def test_a_name_may_have_another_key() -> None:
     assert changes(plan) == {"gpu-1": (None, "mps-four-0a1b2c3d4e")}
 
 
-def test_removing_a_label_touches_nothing_else() -> None:
-    assert label_patch(None) == {"metadata": {"labels": {CONFIG_LABEL: None}}}
+def test_a_write_is_bound_to_the_node_and_to_the_label_that_was_seen() -> None:
+    path = "/metadata/labels/nvidia.com~1device-plugin.config"
+    assert label_operations(LabelChange("gpu-1", "a", None, "none"), "u") == [
+        {"op": "test", "path": path, "value": None},
+        {"op": "test", "path": "/metadata/uid", "value": "u"},
+        {"op": "add", "path": path, "value": "none"},
+    ]
+    assert label_operations(LabelChange("gpu-1", None, "none", None), "") == [{"op": "test", "path": path, "value": "none"}, {"op": "remove", "path": path}]
 
 
 LABELS = st.sampled_from([None, "none", "mps-four", "gone", ""])
