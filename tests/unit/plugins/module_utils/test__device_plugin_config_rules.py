@@ -62,6 +62,8 @@ FINDINGS = [
     ("misplaced-key", "sharing.mps.replicas", GOOD.replace("    resources", "    replicas: 4\n    resources")),
     ("misplaced-key", "flags.sharing", "version: v1\nflags: {sharing: {}}\n"),
     ("key-spelling", "sharing.mps", GOOD.replace("mps", "MPS")),
+    ("key-spelling", "flags.migStrategy", "version: v1\nflags: {MigStrategy: none}\n"),
+    ("key-spelling", "flags.plugin.passDeviceSpecs", "version: v1\nflags: {plugin: {PASSDEVICESPECS: true}}\n"),
     ("key-spelling", "version", GOOD.replace("version", "VERSION")),
     ("wrong-type", "version", "version: [v1]\n"),
     ("wrong-type", "flags", "flags: none\n"),
