@@ -180,22 +180,7 @@ def mend(bed: TestBed, broken: Round) -> None:
     write_map(bed, CONFIGS)
 
 
-@pytest.mark.parametrize("node", [*MPS_NODES, "gpu-mig-1"])
-def test_the_broken_link_is_named_first(broken: tuple[Round, dict[str, Any]], node: str) -> None:
-    round_, result = broken
-    breakage = next(one for one in round_.breakages if one.node == node)
-    found = next(one for one in result["nodes"] if one["node"] == node)
-    assert (found["verdict"], found["link"], found["code"]) == (breakage.verdict, breakage.link, breakage.code), found["reason"]
-    assert found["evidence"] and found["remedy"]
-
-
-def test_the_summary_counts_them(broken: tuple[Round, dict[str, Any]]) -> None:
-    round_, result = broken
-    for verdict in ("broken", "stale", "waiting"):
-        assert result["summary"][verdict] == sum(one.verdict == verdict for one in round_.breakages)
-    assert not result["verified"] and not result["clean"]
-
-
+# Before the rounds: the last round's breakages are mended when the module ends.
 DECLARED = {
     "configs": {"none": {}, "mps-four": {"replicas": 4}},
     "default": "none",
@@ -238,3 +223,19 @@ def test_a_label_against_the_default_is_named_where_the_device_plugin_cannot_fol
     found = next(one for one in result["nodes"] if one["node"] == "gpu-t4-1")
     assert (found["verdict"], found["link"], found["code"]) == ("broken", "selection", "label-against-default"), found["reason"]
     assert "default" in found["remedy"]
+
+
+@pytest.mark.parametrize("node", [*MPS_NODES, "gpu-mig-1"])
+def test_the_broken_link_is_named_first(broken: tuple[Round, dict[str, Any]], node: str) -> None:
+    round_, result = broken
+    breakage = next(one for one in round_.breakages if one.node == node)
+    found = next(one for one in result["nodes"] if one["node"] == node)
+    assert (found["verdict"], found["link"], found["code"]) == (breakage.verdict, breakage.link, breakage.code), found["reason"]
+    assert found["evidence"] and found["remedy"]
+
+
+def test_the_summary_counts_them(broken: tuple[Round, dict[str, Any]]) -> None:
+    round_, result = broken
+    for verdict in ("broken", "stale", "waiting"):
+        assert result["summary"][verdict] == sum(one.verdict == verdict for one in round_.breakages)
+    assert not result["verified"] and not result["clean"]
