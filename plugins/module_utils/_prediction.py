@@ -10,12 +10,11 @@ from dataclasses import dataclass, field
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE, Finding
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, MIG_INVALID, PREFIX, SHARED_SUFFIX, Gpus, architecture
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, MIG_INVALID, PREFIX, SHARED_SUFFIX, Gpus, architecture, gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, memory_limit_mib, thread_percentage
 from ansible_collections.gpuops.mps.plugins.module_utils._pair_checks import check_config, check_pair, effective_mig_strategy, mig_hides_devices
 
 PRODUCT = f"{PREFIX}gpu.product"
-COUNT = f"{PREFIX}gpu.count"
 REPLICAS = f"{PREFIX}gpu.replicas"
 
 # Labels that are the same whichever of a node's products GFD happens to describe.
@@ -69,14 +68,13 @@ def predict(config: SharingConfig, gpus: Gpus, *, mig_strategy: str | None, plug
     labels = _labels(config, gpus, mig, plugin_version)
     # What is refused but acceptable is a risk of this collection's judgement: the real components advertise the resource.
     served = all(found.severity != "error" or CATALOGUE[found.code].acceptable for found in findings)
-    under_mps = config.strategy is Strategy.MPS
-    replicas = config.replicas or 1
+    clients = config.replicas if config.strategy is Strategy.MPS else None
     return Prediction(
         labels={key: labels[key] for key in labels if not gpus.mixed or key.removeprefix(PREFIX) in _OF_THE_NODE},
         resources=_resources(config, gpus) if served else {},
-        thread_percentage=thread_percentage(replicas) if under_mps else None,
-        memory_mib=memory_limit_mib(gpus.memory_mib, replicas) if under_mps and gpus.memory_mib else None,
-        daemon=under_mps and served,
+        thread_percentage=thread_percentage(clients) if clients else None,
+        memory_mib=memory_limit_mib(gpus.memory_mib, clients) if clients and gpus.memory_mib else None,
+        daemon=bool(clients) and served,
         findings=findings,
         exact=not gpus.mixed,
         labels_one_of=(labels,) if gpus.mixed else (),
@@ -100,20 +98,19 @@ def disagreements(prediction: Prediction, labels: Mapping[str, str], allocatable
 
 
 def _mixed_disagreements(prediction: Prediction, labels: Mapping[str, str], allocatable: Mapping[str, int]) -> list[Disagreement]:
-    found: list[Disagreement] = []
-    for known in prediction.labels_one_of:
-        shared = (known[PRODUCT] or "").endswith(SHARED_SUFFIX)
-        actual = labels.get(PRODUCT)
-        if actual is None or actual.endswith(SHARED_SUFFIX) != shared:
-            found.append(Disagreement(PRODUCT, f"a product {'with' if shared else 'without'} {SHARED_SUFFIX}", actual))
-    replicas = int(prediction.labels.get(REPLICAS) or 0) or 1
-    labelled = labels.get(COUNT, "")
-    least = replicas * int(labelled) if labelled.isascii() and labelled.isdigit() else replicas
-    for name in (GPU, GPU_SHARED) if prediction.labels_one_of else ():
-        actual_count = allocatable.get(name, 0)
-        if name not in prediction.resources and actual_count:
-            found.append(Disagreement(name, "0", str(actual_count)))
-        if name in prediction.resources and (actual_count < least or actual_count % replicas):
+    if not prediction.labels_one_of:
+        return []
+    known, actual, found = prediction.labels_one_of[0], labels.get(PRODUCT), []
+    shared = str(known[PRODUCT]).endswith(SHARED_SUFFIX)
+    if actual is None or actual.endswith(SHARED_SUFFIX) != shared:
+        found.append(Disagreement(PRODUCT, f"a product {'with' if shared else 'without'} {SHARED_SUFFIX}", actual))
+    replicas, count = max(int(str(known[REPLICAS])), 1), gpus_from_labels(labels).count
+    least = replicas * (1 if count is None else count)
+    for name in (GPU, GPU_SHARED):
+        number = allocatable.get(name, 0)
+        if name not in prediction.resources and number:
+            found.append(Disagreement(name, "0", str(number)))
+        if name in prediction.resources and (number < least or number % replicas):
             found.append(Disagreement(name, f"a multiple of {replicas}, at least {least}", _text(allocatable.get(name))))
     return found
 
@@ -128,8 +125,7 @@ def _unpredictable(config: SharingConfig, gpus: Gpus, mig: str) -> bool:
 def _labels(config: SharingConfig, gpus: Gpus, mig: str, plugin_version: PluginVersion | None) -> dict[str, str | None]:
     """The labels of GFD for the known product (k8s-device-plugin v0.20.0, lm/resource.go, lm/nvml.go, lm/mig-strategy.go)."""
     # A product whose GPUs are all in MIG mode, labelled as full GPUs; where only some are, the labels of the others win.
-    full_gpus_in_mig_mode = gpus.replicas == 0 and mig == "none"
-    replicas = 0 if full_gpus_in_mig_mode else config.replicas or 1
+    replicas = 0 if gpus.replicas == 0 else config.replicas or 1
     shared = replicas > 1
     family = architecture(gpus.compute, plugin_version) if gpus.compute and plugin_version else gpus.family
     suffix = SHARED_SUFFIX if shared and not config.rename_by_default else ""

@@ -279,6 +279,7 @@ def test_a_strategy_without_replicas_shares_nothing_and_has_nothing_to_check() -
     prediction = judge(SharingConfig("odd", Strategy.MPS, mig_strategy="mixed", fail_requests_greater_than_one=False), replace(T4, tegra=True))
     assert prediction.findings == ()
     assert prediction.resources == {"nvidia.com/gpu": 2}
+    assert (prediction.thread_percentage, prediction.memory_mib, prediction.daemon) == (None, None, False)
 
 
 def test_findings_are_told_apart_by_path_and_node() -> None:

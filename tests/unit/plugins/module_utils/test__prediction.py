@@ -323,6 +323,14 @@ def test_a_node_of_several_products_that_is_not_served_must_advertise_nothing() 
     assert disagreements(prediction, settled(prediction), {"nvidia.com/gpu": 147}) == (Disagreement("nvidia.com/gpu", "0", "147"),)
 
 
+def test_a_node_of_several_products_without_sharing() -> None:
+    prediction = judge(NO_SHARING, MIXED)
+    assert disagreements(prediction, settled(prediction), {"nvidia.com/gpu": 3}) == ()
+    assert disagreements(prediction, settled(prediction), {"nvidia.com/gpu": 0}) == (Disagreement("nvidia.com/gpu", "a multiple of 1, at least 1", "0"),)
+    in_mig_mode = judge(SLICES, replace(MIXED, replicas=0))
+    assert disagreements(in_mig_mode, settled(in_mig_mode), {"nvidia.com/gpu": 30}) == ()
+
+
 def test_a_prediction_that_says_nothing_is_never_contradicted() -> None:
     assert disagreements(judge(mps(4), Gpus()), {"nvidia.com/gpu.replicas": "7"}, {"nvidia.com/gpu": 5}) == ()
 
