@@ -148,7 +148,7 @@ def _labels(config: SharingConfig, gpus: Gpus, mig: str, plugin_version: PluginV
 
 def _resources(config: SharingConfig, gpus: Gpus) -> dict[str, int]:
     """What the plugin advertises when it serves the node (k8s-device-plugin v0.20.0, rm/device_map.go): GPUs of all products."""
-    total = gpus.total if gpus.total is not None else gpus.count or 0
+    total = gpus.count if gpus.total is None else gpus.total
     name = GPU_SHARED if config.rename_by_default and config.replicas else GPU
     return {name: total * (config.replicas or 1)} if total else {}
 
