@@ -41,7 +41,7 @@ plugin: gpuops.mps.gpu_nodes
 context: cluster-a
 cache: true
 cache_plugin: ansible.builtin.jsonfile
-cache_connection: /tmp/gpu_nodes
+cache_connection: ~/.cache/gpu_nodes
 cache_timeout: 300
 compose:
   replicas: gpu_node.labels['nvidia.com/gpu.replicas'] | default(1) | int
