@@ -152,7 +152,10 @@ class Watcher(threading.Thread):
     def run(self) -> None:
         """Look until told to stop."""
         while not self._enough.wait(0.1):
-            now = self._disturbed()
+            try:
+                now = self._disturbed()
+            except OSError:  # an overloaded machine: this look is lost, not the watcher
+                continue
             self.looks += 1
             if len(now) > len(self.most):
                 self.most = now
