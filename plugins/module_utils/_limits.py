@@ -46,8 +46,12 @@ class PluginVersion:
 
 @overload
 def replica_cap(compute: tuple[int, int]) -> int: ...
+
+
 @overload
 def replica_cap(compute: tuple[int, int] | None) -> int | None: ...
+
+
 def replica_cap(compute: tuple[int, int] | None) -> int | None:
     """The most replicas the MPS control daemon accepts per GPU; None when the compute capability is not known.
 

@@ -112,8 +112,7 @@ def _meanings(texts: t.Mapping[str, str], snapshot: Snapshot) -> dict[str, Shari
 
 
 def _node_plan(change: LabelChange, snapshot: Snapshot, policy: PolicyPlan | None, texts: _Texts, rolls: bool) -> NodePlan:
-    node = snapshot.node(change.node)
-    assert node is not None, "labels are planned for the snapshot's own nodes"
+    node = snapshot.known_node(change.node)
     now = select(change.before, snapshot.policy)
     wanted = select(change.after, None, map_name=policy.name_after if policy else "", default=policy.default_after if policy else "")
     text_now, text_wanted = text_of(texts.now, now), text_of(texts.wanted, wanted)

@@ -211,13 +211,13 @@ def _take_back_alone(state: RolloutState) -> RolloutState:
         return state
     broken = [name for name in state.batch if state.runs[name].phase == BROKEN]
     lost = any(run.phase == FAILED for run in state.runs.values())
-    stranded = any(state.runs[name].way_back is None for name in broken)
+    ways_back = {name: way for name in broken if (way := state.runs[name].way_back) is not None}
+    stranded = len(ways_back) < len(broken)
     if lost or stranded or len(state.broken) + state.broken_before > state.rules.max_failures:
         return replace(state, outcome=STOPPED)
     runs = dict(state.runs)
-    for name in broken:
-        run, way_back = runs[name], runs[name].way_back
-        assert way_back is not None
+    for name, way_back in ways_back.items():
+        run = runs[name]
         runs[name] = replace(run, work=replace(way_back, reason=run.broken), phase=WAITING, began=False, deadline=0.0)
     return replace(state, runs=runs)
 

@@ -131,8 +131,7 @@ def canary_is_through(snapshot: Snapshot, record: Record) -> bool:
 
 
 def _forward_run(one: NodePlan, context: Context) -> NodeRun:
-    node = context.snapshot.node(one.node)
-    assert node is not None  # nodes_to_change has looked
+    node = context.snapshot.known_node(one.node)
     former = former_of(node, context.formers, context.record)
     target = Target(
         label=one.label_wanted,

@@ -428,7 +428,8 @@ class Conductor:
 
 
 def _record_of(lease: RolloutLease) -> Record:
-    assert lease.record is not None, "a rollout writes its record before anything else"
+    if lease.record is None:
+        raise AssertionError("a rollout writes its record before anything else")
     return lease.record
 
 

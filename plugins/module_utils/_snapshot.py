@@ -217,6 +217,10 @@ class Snapshot:
         """The GPU node of that name, or None."""
         return self._nodes_by_name.get(name)
 
+    def known_node(self, name: str) -> Node:
+        """The GPU node of that name, which a plan made from this snapshot speaks of. Raises KeyError."""
+        return self._nodes_by_name[name]
+
     def pods_of(self, node: str, component: str) -> tuple[Pod, ...]:
         """The pods of one agent on one node, newest last; terminating ones are included."""
         return self._pods_by_node_and_app.get((node, AGENT_DAEMON_SETS[component]), ())

@@ -153,9 +153,7 @@ def _store_labels(cluster: Cluster, snapshot: Snapshot, changes: t.Sequence[Labe
     """Write the labels; nodes that could not be written have an error, and the module fails after all others are done."""
 
     def store(change: LabelChange) -> None:
-        node = snapshot.node(change.node)
-        assert node is not None, "labels are planned for the snapshot's own nodes"
-        apply_label(cluster, change, node)
+        apply_label(cluster, change, snapshot.known_node(change.node))
 
     outcomes = cluster.each(store, changes, per_second=per_second or None)
     errors = {change.node: outcome for change, outcome in zip(changes, outcomes, strict=True) if isinstance(outcome, ClusterError)}
