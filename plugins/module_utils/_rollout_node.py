@@ -11,6 +11,7 @@ between two looks except what stands on the node itself, so the chain goes on wh
 
 from __future__ import annotations
 
+import typing as t
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
@@ -150,7 +151,7 @@ class Release:
     uncordon: bool
 
 
-Action = MakeRoom | Evict | Begin | Restart | ReadLimits | Finish | GiveUp | Release
+Action: t.TypeAlias = "MakeRoom | Evict | Begin | Restart | ReadLimits | Finish | GiveUp | Release"
 
 
 @dataclass(frozen=True)

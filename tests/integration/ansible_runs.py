@@ -53,7 +53,7 @@ class AnsibleRun:
         """Return the result of the last task whose name contains `task`. Raises LookupError."""
         found = [result for name, result in self.results() if task in name]
         if not found:
-            raise LookupError(f"no task named like {task!r} ran: {[name for name, _ in self.results()]}\n{self.output}{self.complaints}")
+            raise LookupError(f"no task named like {task!r} ran: {[name for name, _result in self.results()]}\n{self.output}{self.complaints}")
         return found[-1]
 
     def failure(self) -> str:

@@ -64,7 +64,8 @@ def test_the_operation_role_operates_and_the_readers_role_reads(
     bed.wait_until_settled()
     objects: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
     for file in ("reader", "operator"):
-        objects += yaml.safe_load_all((REPOSITORY / "docs" / "rbac" / f"{file}.yaml").read_text(encoding="utf-8"))
+        content = yaml.safe_load((REPOSITORY / "docs" / "rbac" / f"{file}.yaml").read_text(encoding="utf-8"))
+        objects += content.get("items", [content])
     for account, (cluster_roles, roles) in ACCOUNTS.items():
         objects.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": NAMESPACE}})
         objects += [role_binding(account, role, None) for role in cluster_roles]

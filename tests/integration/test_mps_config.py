@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
-from tests.integration.quiet_bed import CONFIG_MAPS, MAP, MPS_TWO, NONE, Run, Step, clean, quiet, refer, set_label, twelve_steps, write_map, writes  # noqa: F401
+from tests.integration import quiet_bed
+from tests.integration.quiet_bed import CONFIG_MAPS, MAP, MPS_TWO, NONE, Run, Step, refer, set_label, twelve_steps, write_map, writes
 from tests.testbed.bed import TestBed
+
+# The fixtures of this file.
+quiet, clean = quiet_bed.quiet, quiet_bed.clean
 
 CONFIGS = {"none": {}, "mps-two": {"replicas": 2}}
 
@@ -21,7 +25,7 @@ def data(bed: TestBed) -> dict[str, str] | None:
     return found["data"] if found else None
 
 
-def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:
     three = MPS_TWO.replace("replicas: 2", "replicas: 3")
     steps = (
         Step("create", {"configs": CONFIGS}, {"none": NONE, "mps-two": MPS_TWO}),
@@ -31,7 +35,7 @@ def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa:
     twelve_steps(clean, run_module, "mps_config", steps, lambda: data(clean))
 
 
-def test_what_is_foreign_stays(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_what_is_foreign_stays(clean: TestBed, run_module: Run) -> None:
     commented = f"# since May\n{MPS_TWO}flags: {{plugin: {{passDeviceSpecs: true}}}}\n"
     write_map(
         clean,
@@ -52,13 +56,13 @@ def test_what_is_foreign_stays(clean: TestBed, run_module: Run) -> None:  # noqa
     assert set(data(clean) or {}) == {"slices", "mps-two"}
 
 
-def test_a_former_text_is_kept(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_former_text_is_kept(clean: TestBed, run_module: Run) -> None:
     run_module(clean, "mps_config", {"configs": CONFIGS})
     run_module(clean, "mps_config", {"configs": {**CONFIGS, "mps-two": {"replicas": 4}}})
     assert json.loads(clean.api.get(MAP)["metadata"]["annotations"]["gpuops.mps/former"]) == {"mps-two": MPS_TWO}
 
 
-def test_a_key_in_use_is_not_removed(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_key_in_use_is_not_removed(clean: TestBed, run_module: Run) -> None:
     run_module(clean, "mps_config", {"configs": {**CONFIGS, "mps-four": {"replicas": 4}}})
     refer(clean, "mps-configs", "none")
     set_label(clean, "gpu-t4-1", "mps-two")
@@ -73,13 +77,13 @@ def test_a_key_in_use_is_not_removed(clean: TestBed, run_module: Run) -> None:  
     assert {found["code"] for found in gone["findings"]} == {"config-map-in-use", "key-in-use"}
 
 
-def test_a_map_that_helm_keeps_is_said(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_map_that_helm_keeps_is_said(clean: TestBed, run_module: Run) -> None:
     write_map(clean, {"none": NONE}, annotations={"meta.helm.sh/release-name": "gpu-operator", "meta.helm.sh/release-namespace": "gpu-operator"})
     result = run_module(clean, "mps_config", {"configs": CONFIGS}, check=True)
     assert any("config-map-owned-elsewhere" in warning for warning in result["warnings"])
 
 
-def test_an_immutable_map_is_refused_before_the_write(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_an_immutable_map_is_refused_before_the_write(clean: TestBed, run_module: Run) -> None:
     clean.api.post(CONFIG_MAPS, {"metadata": {"name": "mps-configs"}, "data": {"none": NONE}, "immutable": True})
     result = run_module(clean, "mps_config", {"configs": CONFIGS})
     assert [found["code"] for found in result["findings"]] == ["config-map-immutable"]
@@ -94,7 +98,7 @@ def test_an_immutable_map_is_refused_before_the_write(clean: TestBed, run_module
         ({"configs": CONFIGS, "accept": ["nonsense"]}, "accept-unknown-code", "'nonsense'"),
     ],
 )
-def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, arguments: dict[str, Any], code: str, words: str) -> None:  # noqa: F811
+def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, arguments: dict[str, Any], code: str, words: str) -> None:
     mark = clean.mark()
     result = run_module(clean, "mps_config", arguments)
     assert result["failed"] and words in result["msg"]
@@ -102,13 +106,13 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_
     assert writes(clean, mark) == []
 
 
-def test_a_namespace_that_does_not_exist_is_an_error_without_a_traceback(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_namespace_that_does_not_exist_is_an_error_without_a_traceback(clean: TestBed, run_module: Run) -> None:
     result = run_module(clean, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"})
     assert result["failed"] and result["code"] == "object-missing"
     assert 'namespaces "nowhere" not found' in result["msg"]
     assert "Traceback" not in json.dumps(result)
 
 
-def test_what_the_api_server_would_refuse_is_refused_in_check_mode_too(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_what_the_api_server_would_refuse_is_refused_in_check_mode_too(clean: TestBed, run_module: Run) -> None:
     result = run_module(clean, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"}, check=True)
     assert result["failed"] and result["code"] == "object-missing"

@@ -18,8 +18,12 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_writes import apply_label
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import node_of
-from tests.integration.quiet_bed import CONFIG_LABEL, MPS_TWO, NONE, Run, Step, clean, label, quiet, set_label, twelve_steps, write_map, writes  # noqa: F401
+from tests.integration import quiet_bed
+from tests.integration.quiet_bed import CONFIG_LABEL, MPS_TWO, NONE, Run, Step, label, set_label, twelve_steps, write_map, writes
 from tests.testbed.bed import TestBed
+
+# The fixtures of this file.
+quiet, clean = quiet_bed.quiet, quiet_bed.clean
 
 DATA = {"none": NONE, "mps-two": MPS_TWO}
 NODES = 1000
@@ -34,7 +38,7 @@ def group(config: str, *nodes: str, **more: Any) -> dict[str, Any]:
     return {"name": "t4", "config": config, "nodes": list(nodes), **more}
 
 
-def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     both = ("gpu-t4-1", "gpu-t4-2")
     steps = (
@@ -47,7 +51,7 @@ def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa:
     assert not any(event.dry_run for event in writes(clean, mark)), "labels are foretold without any write"
 
 
-def test_nothing_else_on_a_node_changes(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_nothing_else_on_a_node_changes(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     before = clean.api.get("/api/v1/nodes/gpu-t4-1")
     run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
@@ -58,7 +62,7 @@ def test_nothing_else_on_a_node_changes(clean: TestBed, run_module: Run) -> None
     assert after["spec"] == before["spec"] and after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     set_label(clean, "gpu-a100-1", "none")
     run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "gpu-t4-2")]})
@@ -84,7 +88,7 @@ def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run
         ([{"name": "a", "config": "none", "selector": ["a in (b"]}], "selector-syntax", "cannot be read"),
     ],
 )
-def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, groups: list[Any], code: str, words: str) -> None:  # noqa: F811
+def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, groups: list[Any], code: str, words: str) -> None:
     write_map(clean, DATA)
     mark = clean.mark()
     result = run_module(clean, "mps_nodes", {"node_groups": groups})
@@ -93,7 +97,7 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_
     assert writes(clean, mark) == []
 
 
-def test_groups_without_nodes_and_unknown_names_are_warnings(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_groups_without_nodes_and_unknown_names_are_warnings(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     result = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "cpu-1"), {"name": "b", "config": "none", "match": {"product": "K80"}}]})
     assert result["changed"]
@@ -104,7 +108,7 @@ def test_groups_without_nodes_and_unknown_names_are_warnings(clean: TestBed, run
 # Others who write at the same time
 
 
-def test_a_label_changed_meanwhile_is_seen_and_not_overwritten(clean: TestBed) -> None:  # noqa: F811
+def test_a_label_changed_meanwhile_is_seen_and_not_overwritten(clean: TestBed) -> None:
     cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
     seen = node_of(clean.api.get("/api/v1/nodes/gpu-t4-1"))
     set_label(clean, "gpu-t4-1", "theirs")
@@ -114,7 +118,7 @@ def test_a_label_changed_meanwhile_is_seen_and_not_overwritten(clean: TestBed) -
     assert label(clean, "gpu-t4-1") == "theirs"
 
 
-def test_any_other_change_of_the_node_meanwhile_does_not_matter(clean: TestBed) -> None:  # noqa: F811
+def test_any_other_change_of_the_node_meanwhile_does_not_matter(clean: TestBed) -> None:
     cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
     seen = node_of(clean.api.get("/api/v1/nodes/gpu-t4-1"))
     clean.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": "change"}}})
@@ -123,7 +127,7 @@ def test_any_other_change_of_the_node_meanwhile_does_not_matter(clean: TestBed) 
     clean.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": None}}})
 
 
-def test_a_token_that_was_rotated_is_read_again(clean: TestBed, tmp_path: Path) -> None:  # noqa: F811
+def test_a_token_that_was_rotated_is_read_again(clean: TestBed, tmp_path: Path) -> None:
     Cluster.connect({"kubeconfig": str(clean.kubeconfig)})  # leaves the discovery cache behind, so that connecting asks nothing
     config = yaml.safe_load(clean.kubeconfig.read_text())
     user, token_file = config["users"][0]["user"], tmp_path / "token"

@@ -13,8 +13,12 @@ import pytest
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_writes import apply_policy
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import PolicyPlan
-from tests.integration.quiet_bed import MPS_TWO, NONE, POLICY, Run, Step, clean, quiet, refer, twelve_steps, write_map, writes  # noqa: F401
+from tests.integration import quiet_bed
+from tests.integration.quiet_bed import MPS_TWO, NONE, POLICY, Run, Step, refer, twelve_steps, write_map, writes
 from tests.testbed.bed import TestBed
+
+# The fixtures of this file.
+quiet, clean = quiet_bed.quiet, quiet_bed.clean
 
 CRD = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/clusterpolicies.nvidia.com"
 DATA = {"none": NONE, "mps-two": MPS_TWO}
@@ -24,7 +28,7 @@ def config(bed: TestBed) -> dict[str, Any]:
     return bed.api.get(POLICY)["spec"]["devicePlugin"].get("config") or {}
 
 
-def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     steps = (
         Step("create", {"config_map": "mps-configs", "default": "none"}, {"name": "mps-configs", "default": "none"}),
@@ -35,7 +39,7 @@ def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:  # noqa:
     twelve_steps(clean, run_module, "mps_policy", steps, lambda: config(clean))
 
 
-def test_only_the_two_fields_change(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_only_the_two_fields_change(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     before = clean.api.get(POLICY)
     run_module(clean, "mps_policy", {"config_map": "mps-configs", "default": "none"})
@@ -45,7 +49,7 @@ def test_only_the_two_fields_change(clean: TestBed, run_module: Run) -> None:  #
     assert after["spec"] == before["spec"] and after["metadata"]["labels"] == before["metadata"]["labels"]
 
 
-def test_helm_is_named_with_the_values_to_commit(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_helm_is_named_with_the_values_to_commit(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     result = run_module(clean, "mps_policy", {"default": "none"}, check=True)
     (warning,) = [text for text in result["warnings"] if "policy-owned-elsewhere" in text]
@@ -60,7 +64,7 @@ def test_helm_is_named_with_the_values_to_commit(clean: TestBed, run_module: Run
         ({"default": "mps-2"}, "key-of-default-absent", "the default 'mps-2' is not one of the keys of the ConfigMap 'mps-configs': mps-two, none"),
     ],
 )
-def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, arguments: dict[str, Any], code: str, words: str) -> None:  # noqa: F811
+def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, arguments: dict[str, Any], code: str, words: str) -> None:
     write_map(clean, DATA)
     mark = clean.mark()
     result = run_module(clean, "mps_policy", arguments)
@@ -69,7 +73,7 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_
     assert writes(clean, mark) == []
 
 
-def test_of_several_policies_the_oldest_is_used(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_of_several_policies_the_oldest_is_used(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     second = copy.deepcopy(clean.api.get(POLICY))
     second["metadata"] = {"name": "aaa-policy"}
@@ -92,7 +96,7 @@ def _later(bed: TestBed) -> bool:
     return bool(probe["metadata"]["creationTimestamp"] > bed.api.get(POLICY)["metadata"]["creationTimestamp"])
 
 
-def test_a_gpu_cluster_is_an_error(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_a_gpu_cluster_is_an_error(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     definition = {
         "metadata": {"name": "gpuclusters.nvidia.com"},
@@ -127,7 +131,7 @@ def _schema(bed: TestBed) -> dict[str, Any]:
 
 
 @pytest.fixture
-def old_schema(clean: TestBed) -> Any:  # noqa: F811
+def old_schema(clean: TestBed) -> Any:
     """The CRD without the config field, as an old release left it behind."""
     kept = _schema(clean)["config"]
     path = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/devicePlugin/properties/config"
@@ -164,7 +168,7 @@ def test_a_field_that_was_dropped_is_seen_by_reading_back(old_schema: TestBed) -
         old_schema.wait_for("pruning", dropped)
 
 
-def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(clean: TestBed) -> None:  # noqa: F811
+def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(clean: TestBed) -> None:
     cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
     version = clean.api.get(POLICY)["metadata"]["resourceVersion"]
     plan = PolicyPlan("cluster-policy", version, "", "mps-configs", "", "none")
@@ -195,7 +199,7 @@ def test_waiting_ends_when_the_operator_has_replaced_the_pods(lab: TestBed, run_
         lab.reset()
 
 
-def test_waiting_that_is_in_vain_says_what_was_written(clean: TestBed, run_module: Run) -> None:  # noqa: F811
+def test_waiting_that_is_in_vain_says_what_was_written(clean: TestBed, run_module: Run) -> None:
     write_map(clean, DATA)
     sets = "/apis/apps/v1/namespaces/gpu-operator/daemonsets"
     template = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}

@@ -138,7 +138,7 @@ def kwok(layout: Layout, programs: Path, *, agents: bool) -> list[str]:
 
 def stage_objects(*, agents: bool) -> list[dict]:
     """Return KWOK's stages; without agents the expressions that spare the agents' pods are left out."""
-    stages = [stage for path in sorted(STAGES.glob("*.yml")) for stage in yaml.safe_load_all(path.read_text())]
+    stages = [stage for path in sorted(STAGES.glob("*.yml")) for stage in yaml.safe_load(path.read_text())["items"]]
     if agents:
         return stages
     for stage in stages:

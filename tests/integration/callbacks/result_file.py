@@ -44,7 +44,11 @@ class CallbackModule(CallbackBase):
         """Open a task."""
         self.plays[-1]["tasks"].append({"task": {"name": task.get_name().strip()}, "hosts": {}})
 
-    v2_playbook_on_handler_task_start = v2_playbook_on_cleanup_task_start = lambda self, task: self.v2_playbook_on_task_start(task, False)
+    def v2_playbook_on_handler_task_start(self, task: Any) -> None:
+        """Open a handler as any other task."""
+        self.v2_playbook_on_task_start(task, False)
+
+    v2_playbook_on_cleanup_task_start = v2_playbook_on_handler_task_start
 
     def _keep(self, result: Any, **more: Any) -> None:
         content = {**result._result, **more}

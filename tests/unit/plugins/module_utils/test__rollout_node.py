@@ -91,7 +91,7 @@ def test_the_chain(node: Seen, link: str, action: type | None) -> None:
     """The first link that does not hold decides; a later one is never touched before it."""
     found = step(WORK, node)
     assert found is not None and found.link == link and found.reason
-    assert type(found.action) is (action or type(None))
+    assert isinstance(found.action, action or type(None))
 
 
 def test_the_daemon_must_end_by_itself_without_sharing() -> None:
@@ -153,7 +153,7 @@ def test_running_pods(disruption: str, pods: Any, mark: str | None, cordoned: bo
     work = replace(WORK, disruption=disruption)
     noted = replace(MARK, state=EMPTYING, touched=False) if mark else None
     found = step(work, seen(label="none", mark=noted, gpu_pods=pods, unschedulable=cordoned))
-    assert found is not None and type(found.action) is (action or type(None)) and found.hopeless is hopeless
+    assert found is not None and isinstance(found.action, action or type(None)) and found.hopeless is hopeless
     assert found.link == (LINK_LABEL if action is Begin else LINK_GPU_PODS)
     harmless = step(replace(work, breaks=False), seen(label="none", mark=None, gpu_pods=pods))
     assert harmless is not None and isinstance(harmless.action, Begin)
