@@ -15,6 +15,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits impor
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
     AGENTS,
     CONFIG_LABEL,
@@ -108,6 +109,17 @@ BREAKAGES = [
         "selection",
         "label-differs",
         words="kubectl-label",
+    ),
+    Breakage(
+        "default changed by hand",
+        replace(
+            snapshot(policies=(policy(config_default="none"),)),
+            nodes=(gpu_node(labels={key: value for key, value in MPS_LABELS.items() if key != CONFIG_LABEL}),),
+        ),
+        "selection",
+        "default-differs",
+        expected=replace(WANTED, label=None, selection=Selection("mps-four", "default")),
+        words="is 'none' and should be 'mps-four'",
     ),
     Breakage(
         "label against the default from v0.18.2",
