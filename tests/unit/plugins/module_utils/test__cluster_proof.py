@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_subjects
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import expected_by_cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._proof import Subject, Workload
@@ -17,7 +20,7 @@ EXPECTED = expected_by_cluster(snapshot())[0]
 
 
 def proven(cluster: ProofCluster, *, clients: int = 3, together: bool = True) -> NodeProof:
-    (proof,) = prove_subjects(Stage(cluster, Workload("default")), snapshot(), [Subject("gpu-1", EXPECTED, clients, together)])
+    (proof,) = prove_subjects(Stage(cast(Cluster, cluster), Workload("default")), snapshot(), [Subject("gpu-1", EXPECTED, clients, together)])
     return proof
 
 

@@ -5,11 +5,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils import _cluster_proof, _cluster_proof_run
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._proof import IMAGE
 from tests.unit.clusters import snapshot
 from tests.unit.proof_cluster import ProofCluster
@@ -39,7 +40,7 @@ def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def run(cluster: ProofCluster) -> dict[str, Any]:
-    return _cluster_proof_run.prove_cluster(cluster, OPTIONS, check_mode=False)
+    return _cluster_proof_run.prove_cluster(cast(Cluster, cluster), OPTIONS, check_mode=False)
 
 
 def test_a_run_that_removes_its_clients_passes() -> None:
