@@ -46,6 +46,14 @@ class MemoryCluster:
     def create(self, path: str, body: Object) -> Object:
         return self._store(f"{path}/{body['metadata']['name']}", merged({"metadata": {"namespace": path.split("/")[4]}}, body))
 
+    def merge_patch(self, path: str, body: Object, *, resource_version: str | None = None) -> Object:
+        current = self.objects.get(path)
+        if current is None:
+            raise ClusterError(f"{path} does not exist", code="cluster-rejected", remedy="", status=404)
+        if resource_version not in (None, current["metadata"]["resourceVersion"]):
+            raise ClusterError(f"{path} was changed", code="changed-meanwhile", remedy="Run again.", status=409)
+        return self._store(path, merged(current, body))
+
     def patch_seen(
         self, path: str, body: Object, *, seen: Object, unchanged: Callable[[Object], bool], done: Callable[[Object], bool], metadata_only: bool = False
     ) -> Object:

@@ -73,7 +73,8 @@ def test_nodes_that_do_not_agree_are_named() -> None:
     cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("a", NEW, {}, "r1", "now"))
     formers = FormerConfigs("map", "", {"a": text(2)})
     found = disagreements_found(cluster.snapshot(), replace(context_of(cluster).record, started="2026-09-21T00:00:00Z"), formers)
-    assert [one.subject for one in found] == ["node/n2"] and OLD in found[0].message and NEW in found[0].message
+    assert [(one.code, one.subject) for one in found] == [("rollout-disagreement", "node/n2")]
+    assert OLD in found[0].message and NEW in found[0].message
 
 
 def state_with(phases: dict[str, tuple[str, str, float]], direction: str = "forward") -> RolloutState:
