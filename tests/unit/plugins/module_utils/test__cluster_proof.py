@@ -9,6 +9,7 @@ from typing import cast
 
 import pytest
 
+from ansible_collections.gpuops.mps.plugins.module_utils import _cluster_proof
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_subjects
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import expected_by_cluster
@@ -17,6 +18,11 @@ from tests.unit.clusters import snapshot
 from tests.unit.proof_cluster import ProofCluster
 
 EXPECTED = expected_by_cluster(snapshot())[0]
+
+
+@pytest.fixture(autouse=True)
+def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cluster_proof, "_PAUSE_SECONDS", 0.0)
 
 
 def proven(cluster: ProofCluster, *, clients: int = 3, together: bool = True) -> NodeProof:

@@ -15,7 +15,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._proof import IMAGE
 from tests.unit.clusters import snapshot
 from tests.unit.proof_cluster import ProofCluster
 
-OPTIONS = {
+OPTIONS: dict[str, Any] = {
     "form": "thorough",
     "per": "group",
     "nodes": None,
