@@ -146,6 +146,25 @@ def disagreements_found(snapshot: Snapshot, record: Record, formers: FormerConfi
     return tuple(found)
 
 
+def interference_found(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:
+    """What the plan of a rollout that has ended still changes; C(snapshot) is the cluster that it was made from.
+
+    Keys that it removes wait for their last node, and nodes that were skipped or taken back are as the rollout left them.
+    """
+    keys = [change.key for change in plan.config_map.keys if change.action != "remove"]
+    nodes = [node.node for node in plan.nodes if node.label_changes and not _skipped(snapshot, node.node)]
+    what = [f"the map's keys {', '.join(keys)}"] * bool(keys) + [f"the labels of {', '.join(nodes)}"] * bool(nodes)
+    what += ["the policy's config"] * bool(plan.policy is not None and plan.policy.changed)
+    return (finding("rollout-interfered", "nodes", f"somebody else has changed {' and '.join(what)} during the rollout"),) if what else ()
+
+
+def _skipped(snapshot: Snapshot, name: str) -> bool:
+    """Whether a node was left out because it is not ready, or was taken back."""
+    node = snapshot.node(name)
+    applied = read_applied(node.annotations) if node else None
+    return node is None or not node.ready or (applied is not None and applied.returned)
+
+
 def _selected(snapshot: Snapshot, node: Node) -> tuple[str | None, str]:
     policy = snapshot.policy
     if policy is None or not policy.config_name:

@@ -21,7 +21,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot impor
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import former_texts, only_removals
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, KeyChange, Plan, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, seconds_of, step
@@ -29,10 +29,10 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Han
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state, going_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path, server_clock
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import Live
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, read_applied
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_policy import can_hold, is_held
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, SCOPE_WHOLE, Record, read_record
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batch_line, disagreements_found, progress_lines
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batch_line, disagreements_found, interference_found, progress_lines
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import (
     FormerConfigs,
     WayBack,
@@ -342,12 +342,7 @@ class Conductor:
         # A node that was taken back by itself is under the name that keeps its former content.
         free = tuple(change for change in removals.keys if change.key not in _referred(snapshot))
         self.report.changed |= write_map(self.cluster, replace(removals, keys=free), snapshot.config_map, FormerConfigs("", "", {}))
-        others = [change.key for change in plan.config_map.keys if change.action != "remove"]
-        nodes = [node.node for node in plan.nodes if node.label_changes and not _skipped(snapshot, node.node)]
-        if others or nodes or (plan.policy is not None and plan.policy.changed):
-            what = [f"the map's keys {', '.join(others)}"] * bool(others) + [f"the labels of {', '.join(nodes)}"] * bool(nodes)
-            what += ["the policy's config"] * bool(plan.policy is not None and plan.policy.changed)
-            self.report.findings.append(finding("rollout-interfered", "nodes", f"somebody else has changed {' and '.join(what)} during the rollout"))
+        self.report.findings += interference_found(plan, snapshot)
         return snapshot
 
     def _remove_added(self, snapshot: Snapshot, record: Record) -> None:
@@ -436,13 +431,6 @@ def _record_of(lease: RolloutLease) -> Record:
 def _referred(snapshot: Snapshot) -> frozenset[str | None]:
     """The keys that labels and the default name at this moment."""
     return frozenset({*(node.config_label for node in snapshot.nodes), snapshot.policy.config_default if snapshot.policy else None})
-
-
-def _skipped(snapshot: Snapshot, name: str) -> bool:
-    """Whether a node was left out because it is not ready, or was taken back."""
-    node = snapshot.node(name)
-    applied = read_applied(node.annotations) if node else None
-    return node is None or not node.ready or (applied is not None and applied.returned)
 
 
 def _removals(found: ConfigMap, keys: t.Iterable[str]) -> ConfigMapPlan | None:

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
-from ansible_collections.gpuops.mps.plugins.module_utils._plan import PodName
+from ansible_collections.gpuops.mps.plugins.module_utils._plan import KeyChange, PodName, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import BROKEN, VERIFIED, WORKING, RolloutState
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import forward_state
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, BACK, Applied, Former, write_annotation
@@ -18,12 +18,13 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import 
     batch_line,
     batches_data,
     disagreements_found,
+    interference_found,
     nodes_data,
     progress_lines,
     rollout_diff,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import FormerConfigs
-from tests.unit.plugins.module_utils.rollout_model import text
+from tests.unit.plugins.module_utils.rollout_model import ClusterSim, text
 from tests.unit.plugins.module_utils.test__rollout_build import context_of, make_cluster
 
 OLD, NEW = content_hash(text(2)), content_hash(text(4))
@@ -75,6 +76,47 @@ def test_nodes_that_do_not_agree_are_named() -> None:
     found = disagreements_found(cluster.snapshot(), replace(context_of(cluster).record, started="2026-09-21T00:00:00Z"), formers)
     assert [(one.code, one.subject) for one in found] == [("rollout-disagreement", "node/n2")]
     assert OLD in found[0].message and NEW in found[0].message
+
+
+def ended_cluster() -> ClusterSim:
+    """A cluster of two nodes after a rollout that has changed all of it: nothing is left to do."""
+    cluster = make_cluster("n1", "n2")
+    cluster.data = {"a": text(4)}
+    return cluster
+
+
+@pytest.mark.parametrize(
+    ("label", "data", "default", "words"),
+    [
+        ("other", text(4), "", "the labels of n1"),
+        ("a", text(8), "", "the map's keys a"),
+        ("a", text(4), "x", "the policy's config"),
+        ("other", text(8), "x", "the map's keys a and the labels of n1 and the policy's config"),
+    ],
+)
+def test_what_others_have_changed_is_named(label: str, data: str, default: str, words: str) -> None:
+    """The rollout has written all that the plan wants, so what differs at its end was somebody else."""
+    cluster = ended_cluster()
+    cluster.nodes["n1"].label = label
+    cluster.data["a"] = data
+    plan = cluster.plan()
+    plan = replace(plan, policy=PolicyPlan("cluster-policy", "1", "map", "map", default, ""))
+    found = interference_found(plan, cluster.snapshot())
+    assert [one.code for one in found] == ["rollout-interfered"]
+    assert f"somebody else has changed {words} during the rollout" in found[0].message
+
+
+def test_what_the_rollout_has_left_itself_is_nobodys_interference() -> None:
+    """A node that was taken back keeps its label, and a key is removed only when no node needs it."""
+    cluster = ended_cluster()
+    plan = cluster.plan()
+    assert interference_found(plan, cluster.snapshot()) == ()
+    cluster.nodes["n1"].label = "kept"
+    cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("kept", OLD, {}, "r1", "now", returned=True))
+    plan = cluster.plan()
+    assert [node.node for node in plan.nodes if node.label_changes] == ["n1"]
+    removal = KeyChange("kept", "remove", text(2), None)
+    assert interference_found(replace(plan, config_map=replace(plan.config_map, keys=(removal,))), cluster.snapshot()) == ()
 
 
 def state_with(phases: dict[str, tuple[str, str, float]], direction: str = "forward") -> RolloutState:
