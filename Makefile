@@ -44,9 +44,10 @@ binaries: .venv/.complete # the test bed's programs, built once into the user's 
 demo: venv binaries ## the main job on the lab: install, share GPUs, verify; then a changed replica count
 	@$(RUN) -m tests.demo
 
-test: venv ## all tests: lint, unit, integration (the programs are built beside the first two)
+test: venv ## all tests: lint, unit, integration, molecule (the programs are built beside the first two)
 	@$(MAKE) --no-print-directory -j2 binaries checks
 	@$(MAKE) --no-print-directory integration
+	@$(MAKE) --no-print-directory molecule
 	@echo "all tests passed"
 
 checks: venv
