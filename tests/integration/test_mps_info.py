@@ -25,8 +25,11 @@ DECLARED: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def sharing(lab: TestBed) -> Iterator[TestBed]:
-    """The lab with gpu-t4-1 shared by four, the others exclusive by default."""
+def sharing(worker: str) -> Iterator[TestBed]:
+    """A lab of its own (no resource names that other tests left behind) with gpu-t4-1 shared by four, the others exclusive by default."""
+    lab = TestBed.start(f"info-{worker}", instant=True)
+    lab.install_operator_objects()
+    lab.wait_until_settled()
     data = {"none": "version: v1\n", "mps-four": "version: v1\nsharing: {mps: {resources: [{name: nvidia.com/gpu, replicas: 4}]}}\n"}
     lab.api.post("/api/v1/namespaces/gpu-operator/configmaps", {"metadata": {"name": "mps-configs"}, "data": data})
     lab.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"labels": {"nvidia.com/device-plugin.config": "mps-four"}}})
@@ -40,7 +43,7 @@ def sharing(lab: TestBed) -> Iterator[TestBed]:
     lab.wait_for("eight shares", shared, seconds=180)
     lab.wait_until_settled()
     yield lab
-    lab.reset()
+    lab.stop()
 
 
 def by_name(nodes: list[dict[str, Any]], key: str = "name") -> dict[str, dict[str, Any]]:
