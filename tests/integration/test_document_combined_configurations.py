@@ -26,13 +26,13 @@ def test_a_label_wins_over_the_default_and_its_removal_gives_the_node_back(clean
 
     doubled = {node: 2 * count for node, count in LAB_GPUS.items()}
     wait_for_allocatable(clean_lab, {**doubled, "gpu-t4-1": 8, "gpu-t4-2": 16, MIG_NODE: MIG_INSTANCES})
-    assert node_labels(clean_lab, "gpu-t4-1")["gpu.replicas"] == "4"
-    assert node_labels(clean_lab, "gpu-h100-1")["gpu.replicas"] == "2"
+    clean_lab.wait_for("the label's label", lambda: node_labels(clean_lab, "gpu-t4-1")["gpu.replicas"] == "4")
+    clean_lab.wait_for("the default's label", lambda: node_labels(clean_lab, "gpu-h100-1")["gpu.replicas"] == "2")
     assert ask_daemon(clean_lab, "gpu-t4-2", "get_default_active_thread_percentage") == "25.0"
     assert ask_daemon(clean_lab, "gpu-h100-1", "get_default_active_thread_percentage") == "50.0"
 
     label_node(clean_lab, "gpu-t4-1", None)
     wait_for_allocatable(clean_lab, {"gpu-t4-1": 4, "gpu-t4-2": 16})
     # The node's daemon was not restarted: the resource is shared by two, but every client still gets a quarter.
-    assert node_labels(clean_lab, "gpu-t4-1")["gpu.replicas"] == "2"
+    clean_lab.wait_for("the default's label", lambda: node_labels(clean_lab, "gpu-t4-1")["gpu.replicas"] == "2")
     assert ask_daemon(clean_lab, "gpu-t4-1", "get_default_active_thread_percentage") == "25.0"

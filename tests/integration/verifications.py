@@ -82,6 +82,7 @@ def write_map(bed: TestBed, data: Mapping[str, str]) -> None:
         bed.api.put(MAP, body)
     else:
         bed.api.post(MAPS, body)
+    time.sleep(1.1)  # the API's times are whole seconds: what follows the write is to be later by them too
 
 
 def label(bed: TestBed, node: str, value: str | None, key: str = LABEL) -> None:
