@@ -43,6 +43,7 @@ def test_an_edit_has_no_effect_until_all_three_daemon_sets_restart(clean_lab: Te
     patch_policy(clean_lab, {"name": MAP})
     label_node(clean_lab, NODE, "mps")
     wait_for_allocatable(clean_lab, {NODE: 8})
+    clean_lab.wait_until_settled()  # a pod that the operator replaces only after the edit would read it
 
     write_config_map(clean_lab, MAP, {"mps": sharing_config(4)})
     time.sleep(5)  # longer than the kubelet takes to bring the new text into the pods
