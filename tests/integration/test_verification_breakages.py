@@ -112,6 +112,19 @@ def second_plugin(bed: TestBed, node: str) -> None:
 
 
 ROUNDS = (
+    # First, because it asks when containers started: the other rounds leave some that were restarted.
+    Round(
+        "labels and content",
+        (
+            Breakage("gpu-mig-1", "edited, not restarted", "feature-discovery-pod", "agent-stale", edited_without_restart, "stale"),
+            Breakage("gpu-t4-1", "kept off", "node", "agents-kept-off", with_label("false", key="nvidia.com/gpu.deploy.device-plugin")),
+            Breakage("gpu-t4-2", "MIG manager", "node", "mig-manager-paused", with_label("pending", key="nvidia.com/mig.config.state"), "waiting"),
+            Breakage("gpu-v100-1", "refused config", "key", "key-refused", with_label("refused")),
+            Breakage("gpu-a100-1", "plugin crashes", "plugin", "agent-crash-loop", with_fault("plugin-crash")),
+            Breakage("gpu-h100-1", "daemon never starts", "daemon-ready", "daemon-start-fails", with_fault("daemon-never-ready", DAEMON, PLUGIN)),
+            Breakage("gpu-mixed-1", "daemon crashes", "daemon-ready", "agent-crash-loop", with_fault("daemon-crash")),
+        ),
+    ),
     Round(
         "agents",
         (
@@ -136,18 +149,6 @@ ROUNDS = (
             Breakage("gpu-mig-1", "image", "feature-discovery-pod", "agent-image-pull", with_fault("image-pull", GFD)),
         ),
         {"limits": "all"},
-    ),
-    Round(
-        "labels and content",
-        (
-            Breakage("gpu-mig-1", "edited, not restarted", "feature-discovery-pod", "agent-stale", edited_without_restart, "stale"),
-            Breakage("gpu-t4-1", "kept off", "node", "agents-kept-off", with_label("false", key="nvidia.com/gpu.deploy.device-plugin")),
-            Breakage("gpu-t4-2", "MIG manager", "node", "mig-manager-paused", with_label("pending", key="nvidia.com/mig.config.state"), "waiting"),
-            Breakage("gpu-v100-1", "refused config", "key", "key-refused", with_label("refused")),
-            Breakage("gpu-a100-1", "plugin crashes", "plugin", "agent-crash-loop", with_fault("plugin-crash")),
-            Breakage("gpu-h100-1", "daemon never starts", "daemon-ready", "daemon-start-fails", with_fault("daemon-never-ready", DAEMON, PLUGIN)),
-            Breakage("gpu-mixed-1", "daemon crashes", "daemon-ready", "agent-crash-loop", with_fault("daemon-crash")),
-        ),
     ),
 )
 
