@@ -8,7 +8,6 @@ Several nodes are broken at a time, each in its own way; one verification then j
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -99,24 +98,16 @@ def labels_removed(bed: TestBed, node: str) -> None:
     bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"labels": dict.fromkeys([*published, "nvidia.com/mps.capable"])}})
 
 
-def edited_without_restart(bed: TestBed, node: str) -> None:
-    label(bed, node, "edited")
-    until(bed, lambda result: verdicts(result)[node][0] == "verified", patience=30)
-    time.sleep(1.1)  # the API's times are whole seconds: an edit in the second of the label's change is no edit after it
-    write_map(bed, {**CONFIGS, "edited": CONFIGS["sliced"]})
-
-
 def second_plugin(bed: TestBed, node: str) -> None:
     bed.api.post("/apis/apps/v1/namespaces/kube-system/daemonsets", FOREIGN)
     fault(bed, node, "plugin-foreign")
 
 
 ROUNDS = (
-    # First, because it asks when containers started: the other rounds leave some that were restarted.
     Round(
         "labels and content",
         (
-            Breakage("gpu-mig-1", "edited, not restarted", "feature-discovery-pod", "agent-stale", edited_without_restart, "stale"),
+            Breakage("gpu-mig-1", "GFD crashes on MIG", "feature-discovery-pod", "agent-crash-loop", with_fault("gfd-crash")),
             Breakage("gpu-t4-1", "kept off", "node", "agents-kept-off", with_label("false", key="nvidia.com/gpu.deploy.device-plugin")),
             Breakage("gpu-t4-2", "MIG manager", "node", "mig-manager-paused", with_label("pending", key="nvidia.com/mig.config.state"), "waiting"),
             Breakage("gpu-v100-1", "refused config", "key", "key-refused", with_label("refused")),
