@@ -40,7 +40,7 @@ if str(COLLECTIONS) not in sys.path:
 os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(COLLECTIONS)
 
 settings.register_profile("dev", max_examples=DEVELOPER_EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("ci", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
 
 
