@@ -18,6 +18,7 @@ from tests.benchmark.fleet import label_all, settle, write_node_set
 from tests.benchmark.latency import measure_politeness
 from tests.benchmark.measure import Sample, machine, measure, versions
 from tests.benchmark.tables import data, markdown
+from tests.integration.operator_variables import operator_variables
 from tests.testbed.bed import TestBed
 
 VALUE, OTHER = "mps-four", "mps-two"
@@ -115,19 +116,13 @@ def _measure_site(size: int, runs: int, directory: Path, results: Results) -> No
         bed = TestBed.start(f"site-{os.getpid()}-{size}", nodes=str(node_set), instant=True)
         try:
             context = Context(bed, [], VALUE, directory)
-            variables = {**SITE_VARIABLES, "mps_batch_size": "100%", "mps_proof": "none", **_install_variables(bed)}
+            variables = {**SITE_VARIABLES, "mps_batch_size": "100%", "mps_prove": "never", **operator_variables(bed)}
             call = command(context) if command else playbook("gpuops.mps.site", extra=variables)(context)
             results.setdefault((size, "main job, first run", who), []).append(measure(bed, call, context.environment))
             for _run in range(runs):
                 results.setdefault((size, "main job, again", who), []).append(measure(bed, call, context.environment))
         finally:
             bed.stop()
-
-
-def _install_variables(bed: TestBed) -> dict[str, t.Any]:
-    from tests.demo.__main__ import install_variables
-
-    return install_variables(bed)
 
 
 if __name__ == "__main__":
