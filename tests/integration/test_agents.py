@@ -244,8 +244,8 @@ def test_a_relabel_from_mps_to_mps_keeps_the_daemons_old_limits(lab: Lab) -> Non
     lab.create_client("client", "gpu-t4-1", VECTOR_ADD, {"nvidia.com/gpu": 1})
     lab.wait("a passed run", lambda: "Test PASSED" in lab.client_logs("client"))
     assert lab.run_in("client", THREADS) == "50.0"
-    restarts = lab.containers("daemon", "gpu-t4-1")["config-manager"]["restartCount"]
-    assert restarts >= 1, "the sidecar dies because it cannot find the process it should signal"
+    # It cannot find the process it should signal.
+    lab.wait("the sidecar's death", lambda: lab.containers("daemon", "gpu-t4-1")["config-manager"]["restartCount"] >= 1)
     lab.restart("daemon", "gpu-t4-1")
     lab.wait("the new limits", lambda: lab.run_in("client", THREADS) == "25.0")
     assert lab.run_in("client", MEMORY) == "3G"
@@ -320,12 +320,14 @@ def test_own_shared_memory_hides_mps(lab: Lab) -> None:
 def test_a_missing_config_map_keeps_new_pods_from_starting(lab: Lab) -> None:
     path = f"/api/v1/namespaces/{NAMESPACE}/configmaps"
     lab.bed.api.delete(f"{path}/mps-configs")
-    lab.delete("plugin", "gpu-t4-1")
-    events = f"/api/v1/namespaces/{NAMESPACE}/events"
-    lab.wait("FailedMount", lambda: any(item["reason"] == "FailedMount" for item in lab.bed.api.list(events)))
-    state = lab.containers("plugin", "gpu-t4-1")["nvidia-device-plugin"]["state"]
-    assert state == {"waiting": {"reason": "PodInitializing"}}
-    lab.bed.api.post(path, {"metadata": {"name": "mps-configs"}, "data": CONFIGS})
+    try:
+        lab.delete("plugin", "gpu-t4-1")
+        events = f"/api/v1/namespaces/{NAMESPACE}/events"
+        lab.wait("FailedMount", lambda: any(item["reason"] == "FailedMount" for item in lab.bed.api.list(events)))
+        initializing = {"waiting": {"reason": "PodInitializing"}}
+        lab.wait("a pod that does not start", lambda: lab.containers("plugin", "gpu-t4-1").get("nvidia-device-plugin", {}).get("state") == initializing)
+    finally:
+        lab.bed.api.post(path, {"metadata": {"name": "mps-configs"}, "data": CONFIGS})
     lab.wait("the pod", lambda: lab.ready("plugin", "gpu-t4-1"))
 
 

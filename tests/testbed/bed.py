@@ -150,14 +150,14 @@ class TestBed:
         reset(self)
 
     def wait_for(self, what: str, condition: Callable[[], Any], seconds: float = START_SECONDS, poll: float = POLL_SECONDS) -> Any:
-        """Return the first true value of `condition`; API and connection errors count as not yet. Raises BedError."""
+        """Return the first true value of `condition`; errors of the API, of connections and of kubectl count as not yet. Raises BedError."""
         deadline = time.monotonic() + seconds
         problem = ""
         while time.monotonic() < deadline:
             try:
                 if value := condition():
                     return value
-            except (OSError, ApiError) as error:
+            except (OSError, ApiError, BedError) as error:
                 problem = f" ({error})"
             time.sleep(poll)
         raise BedError(f"{self.name}: no {what} within {seconds:.0f} s{problem}")
