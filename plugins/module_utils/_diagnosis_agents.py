@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import typing as t
 from collections.abc import Mapping
+from datetime import datetime, timedelta
 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import (
     LINK_TOOLKIT,
@@ -26,6 +27,10 @@ CURRENT = "current"
 DOUBTFUL = "doubtful"
 STALE_CONTENT = "stale"
 
+# A changed ConfigMap reaches a running pod's volume within kubelet's sync period, a minute by default, and as long again
+# where kubelet caches ConfigMaps by their age (kubernetes, KubeletConfiguration: syncFrequency, configMapAndSecretChangeDetectionStrategy).
+PROJECTION_SECONDS = 120
+
 _IMAGE_REASONS = ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable", "ImageInspectError")
 _SIDECAR = "config-manager"
 _TOOLKIT_CONTAINER = "toolkit-validation"
@@ -43,9 +48,15 @@ def content_state(case: Case, component: str, pod: Pod) -> str:
         return CURRENT
     applied = applied_of(case)
     pods = applied.get("pods")
-    if isinstance(pods, Mapping) and pods.get(component) == pod.uid:
+    if isinstance(pods, Mapping) and pods.get(component) == pod.uid and not _restarted_since(applied, pod):
         return _state_by_record(case, component, applied)
     return DOUBTFUL
+
+
+def _restarted_since(applied: Mapping[str, t.Any], pod: Pod) -> bool:
+    """Whether the agent's container has started once more after the record was written: it has read its config anew."""
+    recorded, started = parse_time(str(applied.get("at", ""))), parse_time(agent_started(pod))
+    return recorded is not None and started is not None and started > recorded
 
 
 def applied_of(case: Case) -> Mapping[str, t.Any]:
@@ -67,15 +78,26 @@ def _state_by_record(case: Case, component: str, applied: Mapping[str, t.Any]) -
 
 
 def _younger_than_changes(case: Case, component: str, pod: Pod) -> bool:
-    """Whether the agent's container started after everything it reads had its present value.
+    """Whether everything the agent reads surely had its present value when it read it.
 
-    Only the daemon misses a changed label; the time of that change is the label owner's last write. An unknown time proves nothing.
+    Only the daemon misses a changed label; the time of that change is the label owner's last write. An unknown time proves
+    nothing, and neither does the same time: the API counts whole seconds.
     """
-    config_map, started = case.snapshot.config_map, parse_time(agent_started(pod))
+    config_map, read = case.snapshot.config_map, _surely_read(pod)
     changes = [parse_time(config_map.changed)] if config_map else []
     if component == CONTROL_DAEMON and case.node.config_label:
         changes.append(parse_time(case.node.label_changed))
-    return started is not None and all(change is not None and change <= started for change in changes)
+    return read is not None and all(change is not None and change < read for change in changes)
+
+
+def _surely_read(pod: Pod) -> datetime | None:
+    """The newest time of which it is sure that the agent has read what was written before it.
+
+    A new pod gets the ConfigMap as it is. A container that starts later reads its pod's volume, which may be older.
+    """
+    created, started = parse_time(pod.created), parse_time(agent_started(pod))
+    projected = started - timedelta(seconds=PROJECTION_SECONDS) if started else None
+    return max((time for time in (created, projected) if time), default=None)
 
 
 def agent_started(pod: Pod) -> str:
@@ -157,15 +179,16 @@ def _unready(case: Case, pod: Pod, link: str) -> Break | None:
     return Break(link, "agent-not-ready", message, evidence + _last_log(case, pod), passing=case.young(pod.created, pod.started))
 
 
-def stale(case: Case, pod: Pod, link: str, evidence: tuple[Evidence, ...] = ()) -> Break:
-    """The agent still runs content that is not the one now wanted."""
+def stale(case: Case, pod: Pod, link: str, evidence: tuple[Evidence, ...] = (), *, passing: bool = False) -> Break:
+    """The agent still runs content that is not the one now wanted; with C(passing) it may only not have shown it yet."""
     applied = applied_of(case)
     record = Evidence(case.subject, f"metadata.annotations[{APPLIED_ANNOTATION}]", str(applied.get("content", "absent")), str(case.expected.content))
     config_map = case.snapshot.config_map
     changed = config_map.changed if config_map and config_map.changed else "unknown"
-    start = Evidence(pod_subject(pod), "started", agent_started(pod), f"after the ConfigMap's last change ({changed})")
+    wanted = f"a pod made after the ConfigMap's last change ({changed}), or a container started {PROJECTION_SECONDS} s after it"
+    start = Evidence(pod_subject(pod), "started", agent_started(pod), wanted)
     message = f"the pod {pod.name} still runs older content than the ConfigMap holds: an agent reads its config only when it starts"
-    return Break(link, "agent-stale", message, (start, record, *evidence), stale=True)
+    return Break(link, "agent-stale", message, (start, record, *evidence), passing=passing, stale=True)
 
 
 def _waiting(pod: Pod, container: Container) -> Evidence:

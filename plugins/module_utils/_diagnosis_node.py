@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_agents import (
     DOUBTFUL,
     STALE_CONTENT,
+    agent_started,
     check_agent,
     content_state,
     stale,
@@ -70,9 +71,10 @@ def check_discovery(case: Case) -> Break | None:
     pod = case.pod(FEATURE_DISCOVERY)
     if broken is not None or pod is None:
         return broken
-    state = content_state(case, FEATURE_DISCOVERY, pod)
-    if state == STALE_CONTENT or (state == DOUBTFUL and differing_labels(case)):
-        return stale(case, pod, LINK_DISCOVERY, _label_evidence(case, differing_labels(case)))
+    state, differing = content_state(case, FEATURE_DISCOVERY, pod), differing_labels(case)
+    if state == STALE_CONTENT or (state == DOUBTFUL and differing):
+        passing = state == DOUBTFUL and case.young(agent_started(pod))
+        return stale(case, pod, LINK_DISCOVERY, _label_evidence(case, differing), passing=passing)
     return None
 
 
@@ -175,7 +177,9 @@ def check_plugin(case: Case) -> Break | None:
     wrong = wrong_resources(case)
     state = content_state(case, DEVICE_PLUGIN, pod)
     if state == STALE_CONTENT or (state == DOUBTFUL and wrong):
-        return stale(case, pod, LINK_PLUGIN, _resource_evidence(case, wrong))
+        daemon = case.pod(CONTROL_DAEMON)
+        passing = state == DOUBTFUL and case.young(agent_started(pod), daemon.started if daemon else None)
+        return stale(case, pod, LINK_PLUGIN, _resource_evidence(case, wrong), passing=passing)
     return _outside_plugin(case) or _waiting_plugin(case, pod) if wrong else None
 
 

@@ -363,6 +363,42 @@ def test_a_restarted_container_counts_as_a_new_start() -> None:
     assert verify_node(broken, WANTED).findings == ()
 
 
+UNSHARED = gpu_node(labels={**MPS_LABELS, "nvidia.com/gpu.replicas": "1", "nvidia.com/gpu.sharing-strategy": "none"})
+
+
+@pytest.mark.parametrize(
+    ("created", "started", "changed", "code"),
+    [
+        (clock(10), clock(10, 4), clock(10, 2), "agent-stale"),  # mounted before the edit, started after it
+        (clock(10), clock(10), clock(10), "agent-stale"),  # within the same second nobody knows
+        (clock(5), clock(10, 30), clock(10), "agent-stale"),  # crashed and restarted before kubelet brought the new text
+        (clock(5), clock(13), clock(10), "discovery-labels-differ"),  # restarted long after the edit: it has read it
+        (clock(10, 1), clock(10, 4), clock(10), "discovery-labels-differ"),  # a new pod gets the text as it is
+    ],
+)
+def test_a_container_that_started_after_an_edit_may_still_have_read_the_older_text(created: str, started: str, changed: str, code: str) -> None:
+    discovery = agent_pod(FEATURE_DISCOVERY, created=created, started=created, containers=(container("gpu-feature-discovery", started=started),))
+    edited = replace(with_pods(gfd=discovery), nodes=(UNSHARED,), config_map=config_map(changed=changed))
+    verdict = verify_node(edited, WANTED)
+    assert (verdict.verdict, verdict.code) == ("stale" if code == "agent-stale" else "broken", code)
+
+
+def test_an_agent_that_has_just_started_gets_time_to_show_what_it_read() -> None:
+    discovery = agent_pod(FEATURE_DISCOVERY, containers=(container("gpu-feature-discovery", restarts=1, started=clock(39, 50)),))
+    edited = replace(with_pods(gfd=discovery), nodes=(UNSHARED,), config_map=config_map(changed=clock(39)))
+    assert verify_node(edited, WANTED).verdict == "waiting"
+    assert verify_node(edited, WANTED, patience=5).verdict == "stale"
+
+
+def test_a_record_says_nothing_about_a_container_that_has_restarted_since() -> None:
+    record = json.dumps({"config": "mps-four", "content": "older", "pods": {FEATURE_DISCOVERY: GFD.uid}, "at": clock(12)})
+    restarted = agent_pod(FEATURE_DISCOVERY, containers=(container("gpu-feature-discovery", restarts=1, started=clock(30)),))
+    nodes = (gpu_node(annotations={"gpuops.mps/applied": record}),)
+    edited = replace(with_pods(gfd=restarted), nodes=nodes, config_map=config_map(changed=clock(29)))
+    assert verify_node(edited, WANTED).verified
+    assert verify_node(replace(edited, agent_pods=with_pods(gfd=GFD).agent_pods), WANTED).verdict == "stale"
+
+
 def test_one_restart_of_the_sidecar_is_no_crash_loop() -> None:
     calm = agent_pod(CONTROL_DAEMON, containers=(container("mps-control-daemon-ctr"), container("config-manager", restarts=1, last_exit_code=2)))
     assert verify_node(with_pods(daemon=calm), WANTED).verified
