@@ -101,25 +101,38 @@ class Stage:
 
     def __exit__(self, *_details: object) -> None:
         with uninterrupted():
-            self.left = self.remove(f"{PROOF_LABEL}={self.run}")
+            self.left += self.remove(f"{PROOF_LABEL}={self.run}")
 
     def leftovers(self) -> tuple[str, ...]:
         """The names of what a run that was killed has left behind, as kind/name."""
         return tuple(f"{kind}/{name}" for kind, name, _path in self._objects(PROOF_LABEL))
 
     def remove(self, selector: str) -> tuple[str, ...]:
-        """Delete everything with the label and wait until it is gone; returns what is still there after a minute."""
+        """Delete everything with the label and wait until it is gone.
+
+        Returns what is still there after a minute, as kind/name with the API's words where it refused.
+        """
         deadline = time.monotonic() + _REMOVE_SECONDS
         while True:
-            try:
-                found = self._objects(selector)
-                for _kind, _name, path in found:
-                    self.cluster.delete(path, grace_seconds=0)
-            except ClusterError as error:
-                found = [("objects", f"{selector} ({error.message})", "")]
-            if not found or time.monotonic() > deadline:
-                return tuple(f"{kind}/{name}" for kind, name, _path in found)
+            there = self._delete_all(selector)
+            if not there or time.monotonic() > deadline:
+                return tuple(f"{name} ({reason})" if reason else name for name, reason in there.items())
             time.sleep(_PAUSE_SECONDS)
+
+    def _delete_all(self, selector: str) -> dict[str, str]:
+        """Try to delete every object with the label. Returns those that were there, each with why it was refused, "" where it was not."""
+        try:
+            found = self._objects(selector)
+        except ClusterError as error:
+            return {f"objects/{selector}": error.message}
+        return {f"{kind}/{name}": self._delete(path) for kind, name, path in found}
+
+    def _delete(self, path: str) -> str:
+        try:
+            self.cluster.delete(path, grace_seconds=0)
+        except ClusterError as error:
+            return error.message
+        return ""
 
     def _objects(self, selector: str) -> list[tuple[str, str, str]]:
         found = []
@@ -353,9 +366,10 @@ def _missing_clients(stage: Stage, deployment: str, resource: str, clients: Sequ
 
 @contextlib.contextmanager
 def staged(cluster: Cluster, workload: Workload) -> Iterator[tuple[Stage, tuple[str, ...]]]:
-    """A stage from which the leftovers of killed runs have been removed; yields it with their names."""
+    """A stage from which the leftovers of killed runs have been removed; yields it with the names of those that are gone."""
     with Stage(cluster, workload) as stage:
         leftovers = stage.leftovers()
         if leftovers:
-            stage.remove(PROOF_LABEL)
-        yield stage, leftovers
+            stage.left = stage.remove(PROOF_LABEL)
+        kept = {name.partition(" ")[0] for name in stage.left}
+        yield stage, tuple(name for name in leftovers if name not in kept)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_document, prove_subjects, staged
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import read_snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster
@@ -43,6 +43,10 @@ def prove_cluster(cluster: Cluster, options: Mapping[str, t.Any], *, check_mode:
             proofs = _prove(stage, options, _snapshot(cluster, options))
     except Interrupted as interruption:
         stopped = str(interruption)
+    except ClusterError as error:
+        if stage is not None and stage.left:
+            error.message = f"{error.message}; and still there in {workload.namespace}: {', '.join(stage.left)}"
+        raise
     return _result(proofs, _about_objects(workload, leftovers, stage.left if stage else ()), stopped)
 
 
@@ -133,6 +137,7 @@ def _result(proofs: Sequence[NodeProof], about_objects: Sequence[Finding], stopp
     if not passed:
         words = f"{errors[0].message}. {errors[0].remedy}" if errors else "nothing was proven"
         more = f" ({len(errors)} findings in all)" if len(errors) > 1 else ""
-        said = f"The proof was {stopped}; its clients were removed" if stopped else f"The proof failed: {words}{more}"
+        cleared = words if errors else "its clients were removed"
+        said = f"The proof was {stopped}; {cleared}" if stopped else f"The proof failed: {words}{more}"
         result.update(failed=True, msg=said)
     return result

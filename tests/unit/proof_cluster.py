@@ -23,9 +23,9 @@ def forbidden(subject: str) -> ClusterError:
 
 
 class ProofCluster(MemoryCluster):
-    """C(silent) begins the names of the pods in which no command can be run; with C(keeping) nothing can be deleted."""
+    """C(silent) begins the names of the pods in which no command can be run, C(keeping) of those that cannot be deleted."""
 
-    def __init__(self, *, silent: str | None = None, keeping: bool = False) -> None:
+    def __init__(self, *, silent: str | None = None, keeping: str | None = None) -> None:
         super().__init__({})
         self.silent = silent
         self.keeping = keeping
@@ -39,7 +39,7 @@ class ProofCluster(MemoryCluster):
         return super().create(path, running)
 
     def delete(self, path: str, **preconditions: Any) -> bool:
-        if self.keeping:
+        if self.keeping is not None and path.rpartition("/")[2].startswith(self.keeping):
             raise forbidden(path)
         return super().delete(path, **preconditions)
 

@@ -10,8 +10,9 @@ from typing import Any, cast
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils import _cluster_proof, _cluster_proof_run
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
-from ansible_collections.gpuops.mps.plugins.module_utils._proof import IMAGE
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted
+from ansible_collections.gpuops.mps.plugins.module_utils._proof import IMAGE, PROOF_LABEL
 from tests.unit.clusters import snapshot
 from tests.unit.proof_cluster import ProofCluster
 
@@ -34,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cluster_proof, "_REMOVE_SECONDS", 0.0)
+    monkeypatch.setattr(_cluster_proof, "_REMOVE_SECONDS", 0.02)
     monkeypatch.setattr(_cluster_proof, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(_cluster_proof_run, "read_snapshot", lambda *_cluster, **_names: snapshot())
 
@@ -50,10 +51,50 @@ def test_a_run_that_removes_its_clients_passes() -> None:
 
 
 def test_a_run_that_cannot_remove_its_clients_fails_though_every_node_passed() -> None:
-    result = run(ProofCluster(keeping=True))
+    result = run(ProofCluster(keeping=""))
     (found,) = result["findings"]
     assert (found["code"], found["subject"]) == ("proof-not-removed", "namespace/default")
     assert "is forbidden" in found["message"]
     assert [node["passed"] for node in result["nodes"]] == [True]
     assert (result["passed"], result["failed"]) == (False, True)
     assert found["message"] in result["msg"]
+
+
+def left_by_an_earlier_run(cluster: ProofCluster, *names: str) -> ProofCluster:
+    for name in names:
+        metadata = {"name": name, "namespace": "default", "labels": {PROOF_LABEL: "older"}, "resourceVersion": "1"}
+        cluster.objects[f"/api/v1/namespaces/default/pods/{name}"] = {"metadata": metadata}
+    return cluster
+
+
+def test_leftovers_that_are_gone_and_those_that_stay_are_told_apart() -> None:
+    result = run(left_by_an_earlier_run(ProofCluster(keeping="stuck"), "left", "stuck"))
+    removed, stayed = result["findings"]
+    assert (removed["code"], stayed["code"]) == ("proof-leftovers", "proof-not-removed")
+    assert removed["message"].endswith("in default: pod/left")
+    assert "pod/stuck (" in stayed["message"] and "is forbidden" in stayed["message"]
+    assert result["failed"] and stayed["message"] in result["msg"]
+
+
+def test_a_run_that_is_stopped_says_what_it_could_not_remove(monkeypatch: pytest.MonkeyPatch) -> None:
+    def stop(*_arguments: object) -> None:
+        raise Interrupted("stopped by SIGINT")
+
+    monkeypatch.setattr(_cluster_proof, "judge_client", stop)
+    assert run(ProofCluster())["msg"] == "The proof was stopped by SIGINT; its clients were removed"
+    stopped = run(ProofCluster(keeping=""))
+    assert stopped["msg"].startswith("The proof was stopped by SIGINT; still there in default: pod/mps-proof-")
+
+
+def test_a_run_that_loses_the_cluster_says_what_it_could_not_remove(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(*_arguments: object) -> None:
+        raise ClusterError("no answer", code="cluster-unreachable", remedy="Look.")
+
+    monkeypatch.setattr(_cluster_proof, "judge_client", lose)
+    with pytest.raises(ClusterError) as lost:
+        run(ProofCluster(keeping=""))
+    assert lost.value.message.startswith("no answer; and still there in default: pod/mps-proof-")
+    cluster = ProofCluster()
+    with pytest.raises(ClusterError) as cleared:
+        run(cluster)
+    assert (cleared.value.message, cluster.objects) == ("no answer", {})
