@@ -24,7 +24,7 @@ from urllib.parse import urlencode
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exit_code, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
 from ansible_collections.gpuops.mps.plugins.module_utils._retry import RETRY_SECONDS, Outcome, may_retry, pause_before, retry_after_seconds
 
@@ -43,6 +43,7 @@ FIELD_MANAGER = "gpuops.mps"
 PAGE_SIZE = 500
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
+CREDENTIALS_SECONDS = 5.0
 # The API server ends a watch by itself after at least 30 minutes; asking for less keeps proxies from cutting it silently.
 WATCH_SECONDS = 300.0
 JSON = "application/json"
@@ -100,7 +101,9 @@ class Cluster:
         self._lock = threading.Lock()
         self._pace: Pace | None = None
         self.server: str = client.configuration.host
-        self.server_time: str | None = None  # Date header of the latest answer, RFC 3339
+        self._date: str | None = None  # Date header of the latest answer
+        self._credentials: dict[str, str] = {}
+        self._credentials_until = 0.0
 
     @classmethod
     def connect(cls, parameters: t.Mapping[str, t.Any], *, dry_run: bool = False) -> Cluster:
@@ -109,6 +112,11 @@ class Cluster:
         Raises ClusterError when the Python library is missing, the configuration cannot be loaded, or nobody answers.
         """
         return cls(parameters, _api_client(parameters), dry_run=dry_run)
+
+    @property
+    def server_time(self) -> str | None:
+        """The server's clock at the latest answer, RFC 3339; None when no answer said it."""
+        return rfc3339(self._date)
 
     # Reading
 
@@ -296,7 +304,10 @@ class Cluster:
         return Eviction("evicted")
 
     def execute(self, namespace: str, pod: str, *, container: str, command: t.Sequence[str], timeout: float) -> Execution:
-        """Run a command in a container and wait for its end, at most ``timeout`` seconds."""
+        """Run a command in a container and wait for its end, at most ``timeout`` seconds.
+
+        A command that ran and failed is a result with its exit code; one that could not be run is a ClusterError ``exec-failed``.
+        """
         from kubernetes.stream import ws_client
 
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
@@ -321,7 +332,7 @@ class Cluster:
                     remedy=f"Look at the pod: kubectl -n {namespace} logs {pod}",
                     subject=path,
                 )
-            return Execution(stream.read_channel(1), stream.read_channel(2), int(stream.returncode or 0))
+            return Execution(stream.read_channel(1), stream.read_channel(2), exit_code(stream.read_channel(ws_client.ERROR_CHANNEL)))
         except ClusterError:
             raise
         except Exception as error:  # websocket-client raises a dozen unrelated classes, and a failed exec is no reason for a traceback
@@ -374,16 +385,24 @@ class Cluster:
         return options
 
     def _headers(self, accept: str, content_type: str | None) -> dict[str, str]:
-        """Default headers of the client (impersonation) with ours; asking for the token refreshes one that has expired."""
-        headers = dict(self._api.default_headers)
-        headers.update({"Accept": accept, "Accept-Encoding": "gzip", "User-Agent": FIELD_MANAGER})
+        """Default headers of the client (impersonation) with ours."""
+        headers = {**self._api.default_headers, "Accept": accept, "Accept-Encoding": "gzip", "User-Agent": FIELD_MANAGER, **self._signature()}
         if content_type:
             headers["Content-Type"] = content_type
-        with self._lock:
-            for setting in self._api.configuration.auth_settings().values():
-                if setting["in"] == "header" and setting["value"]:
-                    headers[setting["key"]] = setting["value"]
         return headers
+
+    def _signature(self) -> dict[str, str]:
+        """The headers that sign a request.
+
+        Asking the client for them refreshes a token that has expired, and sets up its whole configuration anew each time:
+        that costs more than the request itself, so the answer is used for some seconds.
+        """
+        with self._lock:
+            if time.monotonic() >= self._credentials_until:
+                settings = self._api.configuration.auth_settings().values()
+                self._credentials = {setting["key"]: setting["value"] for setting in settings if setting["in"] == "header" and setting["value"]}
+                self._credentials_until = time.monotonic() + CREDENTIALS_SECONDS
+            return self._credentials
 
     def _request(
         self,
@@ -430,13 +449,14 @@ class Cluster:
         except urllib3.exceptions.HTTPError as error:
             never_sent = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
             return None, Outcome(None, sent=not never_sent and not isinstance(error, urllib3.exceptions.SSLError)), str(error)
-        self.server_time = rfc3339(response.headers.get("Date")) or self.server_time
+        self._date = response.headers.get("Date") or self._date
         return Answer(response.status, response.headers, response.data), Outcome(response.status, retry_after=retry_after_seconds(response.headers)), ""
 
     def _sign_in_again(self) -> None:
         """Load the credentials anew: runs an exec plugin again, reads a rotated token file again."""
         with self._lock:
             self._api = _api_client(self._parameters)
+            self._credentials_until = 0.0
 
     def _watch_once(self, path: str, version: str, selectors: Query, seconds: float) -> t.Iterator[WatchEvent]:
         """Events of one connection; returns when the server or the network ends it."""

@@ -44,8 +44,29 @@ class Answer:
 
 
 def rfc3339(date: str | None) -> str | None:
-    """A Date header as RFC 3339 text, None when there is none."""
-    return parsedate_to_datetime(date).strftime("%Y-%m-%dT%H:%M:%SZ") if date else None
+    """A Date header as RFC 3339 text, None when there is none or it is no date (some proxy's)."""
+    try:
+        return parsedate_to_datetime(date).strftime("%Y-%m-%dT%H:%M:%SZ") if date else None
+    except ValueError:
+        return None
+
+
+def exit_code(status: str) -> int:
+    """The exit code in the Status, as JSON text, that kubelet sends when a command in a container has ended.
+
+    A command that ran and failed has the reason NonZeroExitCode and its code in a cause (kubernetes, kubelet remotecommand,
+    exec.go). Raises ValueError with the Status's own words when the command did not run at all, or nobody said how it ended.
+    """
+    if not status:
+        raise ValueError("the connection ended before the command did")
+    found = json.loads(status)
+    if found.get("status") == "Success":
+        return 0
+    causes = (found.get("details") or {}).get("causes") or []
+    codes = [cause.get("message", "") for cause in causes if cause.get("reason") == "ExitCode"]
+    if not codes:
+        raise ValueError(found.get("message") or found.get("reason") or "no reason was given")
+    return int(codes[0])
 
 
 # What a status means, and what to do about it. 409 and 404 are judged by the callers first.

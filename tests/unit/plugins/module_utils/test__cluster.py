@@ -337,8 +337,8 @@ def test_a_command_is_not_run_as_somebody_else(cluster: Any) -> None:
 class Stream:
     """What the Python client's websocket does: C(output) by channel, open for ever when C(hangs)."""
 
-    def __init__(self, output: dict[int, str], returncode: int, hangs: bool) -> None:
-        self.output, self.returncode, self.hangs = output, returncode, hangs
+    def __init__(self, output: dict[int, str], hangs: bool = False) -> None:
+        self.output, self.hangs = output, hangs
 
     def run_forever(self, timeout: float) -> None:
         assert timeout == 5
@@ -370,16 +370,25 @@ def run_command(found: Cluster, pool: Pool, monkeypatch: pytest.MonkeyPatch, str
 
 def test_a_command_brings_its_output_and_its_code(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found, pool = cluster()
-    done = run_command(found, pool, monkeypatch, Stream({1: "out", 2: "err"}, 3, False))
+    failed = {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "3"}]}}
+    done = run_command(found, pool, monkeypatch, Stream({1: "out", 2: "err", 3: json.dumps(failed)}))
     assert (done.stdout, done.stderr, done.code) == ("out", "err", 3)
 
 
-@pytest.mark.parametrize(("stream", "code"), [(Stream({}, 0, True), "exec-timeout"), (OSError("Handshake status 403 Forbidden"), "exec-failed")])
-def test_a_command_that_hangs_or_cannot_be_run_is_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch, stream: Any, code: str) -> None:
+@pytest.mark.parametrize(
+    ("stream", "code", "words"),
+    [
+        (Stream({}, hangs=True), "exec-timeout", "did not end within 5 seconds"),
+        (OSError("Handshake status 403 Forbidden"), "exec-failed", "could not be run: Handshake status 403 Forbidden"),
+        (Stream({3: '{"status": "Failure", "message": "no such executable"}'}), "exec-failed", "could not be run: no such executable"),
+        (Stream({1: "half an ans"}), "exec-failed", "could not be run: the connection ended before the command did"),
+    ],
+)
+def test_a_command_that_hangs_or_cannot_be_run_is_an_error(cluster: Any, monkeypatch: pytest.MonkeyPatch, stream: Any, code: str, words: str) -> None:
     found, pool = cluster()
     with pytest.raises(ClusterError) as caught:
         run_command(found, pool, monkeypatch, stream)
-    assert caught.value.code == code and caught.value.remedy
+    assert caught.value.code == code and caught.value.remedy and words in caught.value.message
 
 
 def test_a_budget_that_holds_a_deletion_back_is_named(cluster: Any) -> None:

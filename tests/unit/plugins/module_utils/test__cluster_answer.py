@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, error_of, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, error_of, exit_code, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
 
 
@@ -40,7 +40,20 @@ def test_a_held_eviction_is_told_from_a_busy_server() -> None:
 def test_the_servers_clock_is_read_from_its_header() -> None:
     assert rfc3339("Mon, 30 Nov 2026 10:00:05 GMT") == "2026-11-30T10:00:05Z"
     assert rfc3339(None) is None
+    assert rfc3339("today") is None
 
 
 def test_an_empty_body_is_an_empty_object() -> None:
     assert Answer(200, {}, b"").json() == {}
+
+
+def test_a_command_that_failed_is_told_from_one_that_did_not_run() -> None:
+    failed = {"status": "Failure", "reason": "NonZeroExitCode", "details": {"causes": [{"reason": "ExitCode", "message": "127"}]}}
+    assert (exit_code('{"status": "Success"}'), exit_code(json.dumps(failed))) == (0, 127)
+    internal = {"status": "Failure", "reason": "InternalError", "message": "no container", "details": {"causes": [{"message": "no container"}]}}
+    with pytest.raises(ValueError, match="no container"):
+        exit_code(json.dumps(internal))
+    with pytest.raises(ValueError, match="no reason"):
+        exit_code("{}")
+    with pytest.raises(ValueError, match="connection ended"):
+        exit_code("")
