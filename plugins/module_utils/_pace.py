@@ -12,8 +12,6 @@ from contextlib import contextmanager
 
 MOST_WORKERS = 8
 FIRST_WORKERS = 4
-# Each write of a node is fanned out to every watcher of nodes; this rate stays polite on clusters of thousands of nodes.
-WRITES_PER_SECOND = 50.0
 # A request this many times slower than the fastest seen says that the server, not the network, is the limit.
 SLOW_FACTOR = 4.0
 

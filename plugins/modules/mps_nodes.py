@@ -54,9 +54,10 @@ options:
   writes_per_second:
     description:
       - How many nodes are labelled in one second at most. Every write of a node reaches all watchers of nodes in the cluster.
-      - Use V(0) for no limit but the API server's own.
+      - The pace falls below this by itself while the API server answers slowly or says that it has too much to do.
+      - Use V(0) for no limit but that.
     type: int
-    default: 50
+    default: 400
 seealso:
   - module: gpuops.mps.mps_info
   - module: gpuops.mps.mps_rollout
@@ -159,7 +160,7 @@ def main() -> None:
             **GROUP_OPTIONS,
             "node_groups": {"type": "list", "elements": "dict", "required": True},
             "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-            "writes_per_second": {"type": "int", "default": 50},
+            "writes_per_second": {"type": "int", "default": 400},
             **PLACE_OPTIONS,
             **ACCEPT_OPTIONS,
         },
