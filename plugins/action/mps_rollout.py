@@ -9,9 +9,11 @@ looked up on the controller by the action of kubernetes.core.k8s_info, as for ev
 
 from __future__ import annotations
 
+import os
 import secrets
 import typing as t
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -30,7 +32,7 @@ class ActionModule(ActionBase):
         """Run slices until the rollout has ended, and return the last one's result with everything that was shown."""
         result = super().run(tmp, task_vars)
         arguments = dict(self._task.args)
-        holder = f"task-{secrets.token_hex(8)}"
+        holder, parent = f"task-{secrets.token_hex(8)}", os.getppid()
         wanted = int(arguments.get("batches") or 0)
         changed, done, number, progress = False, 0, 0, []
         while True:
@@ -47,6 +49,9 @@ class ActionModule(ActionBase):
                 display.display(f"{self._task.get_name()}: {line}")
             if found.get("failed") or found.get("state") != IN_PROGRESS or 0 < wanted <= done:
                 break
+            # A worker is in a session of its own (ansible-core 2.19 and later) and outlives an ansible-playbook that is killed.
+            if os.getppid() != parent:
+                raise AnsibleActionFail("ansible-playbook was killed; the rollout stands where it is, and the next run continues it")
             number += 1
         result.update(found)
         result.update(changed=changed, progress=progress)

@@ -14,6 +14,9 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import LEASE_NAME, Record, hold_of, lease_body, read_record
 
+# What is left of a run whose ansible-playbook was killed ends with its slice (action mps_rollout, SLICE_SECONDS) and renews until then.
+ORPHAN_SECONDS = 20.0
+
 Object = dict[str, t.Any]
 
 
@@ -51,10 +54,11 @@ class RolloutLease:
         """Take the Lease and return the record on it.
 
         A Lease that somebody else holds is waited for until it expires: its holder may have been killed. Raises
-        ClusterError when the holder shows that it lives by renewing. C(takeover) takes the Lease whoever holds it.
+        ClusterError when the holder still renews it after ORPHAN_SECONDS. C(takeover) takes the Lease whoever holds it.
         """
-        first_seen: str | None = None
-        limit = self._clock() + 2 * self._seconds + 5
+        seen: str | None = None
+        patience = self._clock() + ORPHAN_SECONDS
+        limit = patience + 2 * self._seconds + 5
         while True:
             lease = self._cluster.get(lease_path(self._namespace))
             hold, renewed = hold_of(lease), str(((lease or {}).get("spec") or {}).get("renewTime"))
@@ -63,9 +67,10 @@ class RolloutLease:
                 if self._take(lease):
                     return self.record
                 continue
-            first_seen = first_seen or renewed
-            if renewed != first_seen or self._clock() > limit:
+            lives = seen is not None and renewed != seen and self._clock() > patience
+            if lives or self._clock() > limit:
                 raise self._held(hold.holder)
+            seen = renewed
             time.sleep(min(1.0, max(0.1, hold.expires - self._clock())))
 
     def save(self, record: Record) -> None:

@@ -8,6 +8,7 @@ The whole loop, and the one over kills of ansible-playbook, carry the mark `reli
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -108,6 +109,13 @@ def test_a_killed_rollout_is_continued(bed: TestBed, write: int, when: str) -> N
     assert_run_again_ends_well(bed, second(replicas), replicas, before, (write, when))
 
 
+def test_what_a_killed_playbook_leaves_running_is_waited_for(bed: TestBed, tmp_path: Path) -> None:
+    """Only ansible-playbook itself is killed, early: its worker and its module live on for the rest of their slice."""
+    before, replicas = others(bed), 3 if "replicas: 2" in bed.api.get(MAP)["data"]["two"] else 2
+    assert playbook_killed(bed, second(replicas), 4, tmp_path, all_of_it=False)
+    assert_run_again_ends_well(bed, second(replicas), replicas, before, "worker left")
+
+
 def test_a_killed_way_back_is_ended_first(bed: TestBed) -> None:
     """A run that dies while it takes nodes back: the next one ends that, and says so."""
     before, replicas = others(bed), 3 if "replicas: 2" in bed.api.get(MAP)["data"]["two"] else 2
@@ -161,7 +169,7 @@ def test_kill_at_every_write(bed: TestBed) -> None:
 
 @pytest.mark.reliability
 def test_kill_ansible_playbook_at_every_step(bed: TestBed, tmp_path: Path) -> None:
-    """The same with the whole process group of ansible-playbook, as soon as the audit log shows the write."""
+    """The same with ansible-playbook and all its children, as soon as the audit log shows the write."""
     before = others(bed)
     for write in range(1, WRITES_AT_MOST):
         replicas = 3 if "replicas: 2" in bed.api.get(MAP)["data"]["two"] else 2
@@ -172,19 +180,31 @@ def test_kill_ansible_playbook_at_every_step(bed: TestBed, tmp_path: Path) -> No
     raise AssertionError("the rollout has more writes than the loop")
 
 
-def playbook_killed(bed: TestBed, options: dict[str, Any], write: int, directory: Path) -> bool:
-    """Start ansible-playbook with the rollout and kill it once so many writes are done; False when it ended before."""
+def playbook_killed(bed: TestBed, options: dict[str, Any], write: int, directory: Path, *, all_of_it: bool = True) -> bool:
+    """Start ansible-playbook with the rollout and kill it and all its children once so many writes are done; False when it ended before."""
     task = {"gpuops.mps.mps_rollout": {**options, "kubeconfig": str(bed.kubeconfig), "lease_duration": 2}}
     (directory / "play.json").write_text(json.dumps([{"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}]))
     environment = {**os.environ, "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS)}
     mark = bed.mark()
-    process = subprocess.Popen(
-        [str(SCRIPTS / "ansible-playbook"), str(directory / "play.json")], env=environment, stdout=subprocess.DEVNULL, start_new_session=True
-    )
+    process = subprocess.Popen([str(SCRIPTS / "ansible-playbook"), str(directory / "play.json")], env=environment, stdout=subprocess.DEVNULL)
     while process.poll() is None:
         if len(own_writes(bed, mark)) >= write:
-            os.killpg(process.pid, signal.SIGKILL)
+            for pid in family(process.pid) if all_of_it else [process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             process.wait()
             return True
         time.sleep(0.05)
     return False
+
+
+def family(pid: int) -> list[int]:
+    """A process and all its descendants; those of a worker of Ansible are in sessions of their own."""
+    parents = {}
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(status.parent.name)] = int(status.read_text().rpartition(")")[2].split()[1])
+    found = [pid]
+    for one in found:
+        found += [child for child, parent in parents.items() if parent == one]
+    return found

@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import ORPHAN_SECONDS, RolloutLease, lease_path
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import Record, hold_of, lease_body, read_record
 from tests.unit.memory_cluster import MemoryCluster
 
@@ -51,7 +51,7 @@ class Stage:
 
 
 def test_a_holder_that_renews_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """He lives: waiting longer would not help, and nothing of his is touched."""
+    """He lives longer than the rest of a killed run would: waiting on would not help, and nothing of his is touched."""
     stage = Stage(monkeypatch, "other")
     stage.meanwhile = lambda: stage.written_by("other")
     with pytest.raises(ClusterError, match="other holds the Lease gpu-operator/gpuops-mps-rollout") as caught:
@@ -59,7 +59,16 @@ def test_a_holder_that_renews_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> 
     assert caught.value.code == "rollout-lease-held"
     assert caught.value.subject == "lease/gpu-operator/gpuops-mps-rollout"
     assert hold_of(stage.stored).holder == "other"
-    assert stage.now < START + SECONDS, "the first renewal tells enough"
+    assert START + ORPHAN_SECONDS < stage.now < START + ORPHAN_SECONDS + 5
+
+
+def test_what_is_left_of_a_killed_run_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ansible-playbook was killed, its module ends with the slice: it renews for a while and then no more."""
+    stage = Stage(monkeypatch, "orphan")
+    stage.meanwhile = lambda: stage.written_by("orphan") if stage.now < START + 15 else None
+    assert stage.lease("me").acquire() == RECORD
+    assert START + SECONDS < stage.now < START + 15 + SECONDS + 2
+    assert hold_of(stage.stored).holder == "me"
 
 
 def test_a_holder_that_has_stopped_renewing_is_waited_for_and_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
