@@ -93,19 +93,6 @@ def agents(bed: TestBed, app: str) -> dict[str, str]:
     return {pod["spec"]["nodeName"]: pod["metadata"]["uid"] for pod in bed.api.list(PODS, labelSelector=f"app={app}")}
 
 
-def reset(bed: TestBed) -> None:
-    """The bed's first state, and the operator has followed: its DaemonSets know no config any more."""
-    bed.reset()
-
-    def forgotten() -> bool:
-        sets = bed.api.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
-        containers = [one["name"] for item in sets for one in item["spec"]["template"]["spec"]["containers"]]
-        return "config-manager" not in containers
-
-    wait_until(forgotten, 60)
-    bed.wait_until_settled()
-
-
 def set_fault(bed: TestBed, node: str, fault: str | None) -> None:
     """Give a node's agents a fault, or take it away."""
     bed.api.patch(f"/api/v1/nodes/{node}", {"metadata": {"annotations": {FAULT: fault}}})

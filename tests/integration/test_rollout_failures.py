@@ -27,7 +27,6 @@ from tests.integration.rollouts import (
     labels,
     nothing_left_behind,
     own_writes,
-    reset,
     roll,
     set_fault,
     wait_until,
@@ -62,7 +61,7 @@ def bed(shared_bed: TestBed) -> Iterator[TestBed]:
     result = roll(shared_bed, configs=CONFIGS, default="none", node_groups=EVERYWHERE, batch_size="4")
     assert result["state"] == "verified", result
     yield shared_bed
-    reset(shared_bed)
+    shared_bed.reset()
 
 
 def codes(result: dict[str, Any]) -> set[str]:

@@ -18,6 +18,9 @@ POLICY = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 PLAIN_NAMESPACES = frozenset({"default", "kube-system", "kube-public", "kube-node-lease", NAMESPACE})
 PLAIN_CONFIG_MAPS = frozenset({"kube-root-ca.crt"})
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
+# The DaemonSets whose pods read a sharing config.
+DISCOVERY = "gpu-feature-discovery"
+AGENTS = frozenset({DISCOVERY, "nvidia-device-plugin-daemonset", "nvidia-device-plugin-mps-control-daemon"})
 # Annotations that must stay on a node; all others of ours and of the bed's knobs go.
 KEPT_ANNOTATIONS = frozenset({GPU_ANNOTATION})
 OUR_PREFIXES = ("gpuops.mps/", "testbed.gpuops.example/")
@@ -29,19 +32,44 @@ def reset(bed: TestBed) -> None:
     _reset_policy(bed)
     for node in bed.api.list("/api/v1/nodes"):
         _reset_node(bed, node)
-    # Only now: a pod that still reads a config must not lose its file before the policy has let go of it.
+    # Only now: a pod that still reads a config must not lose its file before policy and operator have let go of it.
+    if bed.settings.operator and bed.api.find(POLICY):
+        bed.wait_for("operator that follows the policy", lambda: _operator_follows(bed.api.get(POLICY), _daemon_sets(bed)), poll=0.2)
     _remove_config_maps(bed)
     bed.api.delete(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpuops-mps-rollout")
     bed.wait_until_settled()
 
 
 def settled(bed: TestBed) -> bool:
-    """Tell whether the policy is ready, every DaemonSet is rolled out, and no node still shows a sharing config."""
+    """Tell whether the policy is ready, the operator has followed it, every DaemonSet is rolled out, and no node still shows a sharing config."""
     policy = bed.api.find(POLICY)
     if not policy or policy.get("status", {}).get("state") != "ready":
         return False
-    daemon_sets = bed.api.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
-    return bool(daemon_sets) and all(_rolled_out(daemon_set) for daemon_set in daemon_sets) and _agents_settled(bed, policy)
+    daemon_sets = _daemon_sets(bed)
+    rolled_out = bool(daemon_sets) and all(_rolled_out(daemon_set) for daemon_set in daemon_sets)
+    return rolled_out and _operator_follows(policy, daemon_sets) and _agents_settled(bed, policy)
+
+
+def _daemon_sets(bed: TestBed) -> list[dict[str, Any]]:
+    return bed.api.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
+
+
+def _operator_follows(policy: dict[str, Any], daemon_sets: list[dict[str, Any]]) -> bool:
+    """Tell whether the agents' DaemonSets carry the policy's config and version; the policy's own state may be from before."""
+    plugin = policy["spec"]["devicePlugin"]
+    agents = [one for one in daemon_sets if one["metadata"]["name"] in AGENTS]
+    images = [one["spec"]["template"]["spec"]["containers"][0]["image"] for one in agents if one["metadata"]["name"] != DISCOVERY]
+    return all(image.endswith(plugin.get("version") or "") for image in images) and all(_carries_config(one, plugin.get("config") or {}) for one in agents)
+
+
+def _carries_config(daemon_set: dict[str, Any], config: dict[str, Any]) -> bool:
+    spec = daemon_set["spec"]["template"]["spec"]
+    managers = [container for container in spec["containers"] if container["name"] == "config-manager"]
+    if not config.get("name"):
+        return not managers
+    maps = {volume["configMap"]["name"] for volume in spec["volumes"] if "configMap" in volume}
+    defaults = [variable.get("value", "") for manager in managers for variable in manager.get("env", []) if variable["name"] == "DEFAULT_CONFIG"]
+    return config["name"] in maps and [config.get("default", "")] == (defaults or [""])
 
 
 def _rolled_out(daemon_set: dict[str, Any]) -> bool:
