@@ -21,7 +21,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import C
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FAILED
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_policy import can_hold, is_held
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_WHOLE, Record
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batches_data, nodes_data, rollout_diff
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batches_data, nodes_data, nodes_planned, rollout_diff
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_run import IN_PROGRESS, Conductor, Wish
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Snapshot
 
@@ -132,12 +132,14 @@ def _roll_out(conductor: Conductor, snapshot: Snapshot, record: Record | None, f
     batches = batches_data(state, plan, conductor.wish.pacing.rules.pause)
     result = {"plan": plan_data(plan), "batches": batches, "diff": rollout_diff(plan, batches)}
     if refusal(found):
-        return {**_refused(found), **result, "nodes": nodes_data(plan, snapshot, record)}
+        nodes = nodes_planned(plan, snapshot, record, state.runs, "waiting", "nothing was written, because the plan is refused")
+        return {**_refused(found), **result, "nodes": nodes}
     under_way = record is not None and record.under_way
     if check_mode or not (plan.changed or state.runs or under_way):
         changes = plan.changed or bool(state.runs) or under_way
         outcome = PLANNED if changes else VERIFIED
-        return {"changed": changes, "state": outcome, **result, "findings": findings_data(found), "nodes": nodes_data(plan, snapshot, record), "progress": []}
+        nodes = nodes_planned(plan, snapshot, record, state.runs, PLANNED, "")
+        return {"changed": changes, "state": outcome, **result, "findings": findings_data(found), "nodes": nodes, "progress": []}
     outcome, after, ended = conductor.roll_out(snapshot, plan, record)
     return _ended(conductor, outcome, plan, after, ended, {**result, "findings": findings_data(found)})
 

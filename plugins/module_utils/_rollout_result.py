@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import typing as t
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
@@ -80,6 +80,25 @@ def _node_block(node: Mapping[str, t.Any], when: str) -> str:
 def nodes_data(plan: Plan, snapshot: Snapshot, record: Record | None) -> list[dict[str, t.Any]]:
     """Every GPU node of the plan: what it got, and how it ended in this rollout."""
     return [_node_data(one, snapshot.node(one.node), record) for one in plan.nodes]
+
+
+def nodes_planned(plan: Plan, snapshot: Snapshot, record: Record | None, to_come: Collection[str], verdict: str, reason: str) -> list[dict[str, t.Any]]:
+    """The same where nothing has been written: the nodes C(to_come) get this verdict and what is predicted, the others are as they are.
+
+    Numbers from before an earlier rollout would not be those from before this one. A node that an earlier run has left half
+    done, or that is not ready, keeps the word for that.
+    """
+    found = []
+    for one, data in zip(plan.nodes, nodes_data(plan, snapshot, record), strict=True):
+        now = gpu_resources(one.allocatable_now)
+        data = {**data, "allocatable_before": now, "allocatable_after": now}
+        if one.node in to_come:
+            predicted = dict(one.prediction.resources) if one.prediction else {}
+            data = {**data, "config": one.wanted.config, "allocatable_after": predicted}
+            if data["verdict"] not in ("changing", "returning", FAILED):
+                data = {**data, "verdict": verdict, "reason": reason}
+        found.append(data)
+    return found
 
 
 def _node_data(one: NodePlan, node: Node | None, record: Record | None) -> dict[str, t.Any]:

@@ -218,12 +218,12 @@ nodes:
     config: {description: The key that it uses., type: str, returned: always}
     source: {description: 'Why: label, default or none.', type: str, returned: always}
     replicas: {description: Clients for each GPU., type: int, returned: always}
-    allocatable_before: {description: GPU resources before., type: dict, returned: always}
-    allocatable_after: {description: GPU resources now., type: dict, returned: always}
+    allocatable_before: {description: GPU resources before this rollout., type: dict, returned: always}
+    allocatable_after: {description: 'GPU resources now, or as predicted where the node''s change is still to come.', type: dict, returned: always}
     thread_percentage: {description: Threads for each client in percent., type: int, returned: always}
     memory_mib: {description: Memory for each client process in MiB., type: int, returned: always}
     verdict:
-      description: One of verified, returned, failed, unchanged, waiting, changing, returning, skipped, gone.
+      description: One of verified, returned, failed, unchanged, planned (in check mode), waiting, changing, returning, skipped, gone.
       type: str
       returned: always
     reason: {description: Why it is not verified., type: str, returned: always}

@@ -121,6 +121,7 @@ def assert_second_run_writes_nothing(bed: TestBed, options: dict[str, Any]) -> N
     mark = bed.mark()
     again = roll(bed, **options)
     assert (again["state"], again["changed"]) == ("verified", False)
+    assert {node["name"]: node["allocatable_before"] for node in again["nodes"]} == allocatable(bed), "before is before this run"
     assert own_writes(bed, mark) == []
 
 
@@ -152,6 +153,8 @@ def test_check_mode_shows_batches_and_writes_nothing(bed: TestBed) -> None:
     first = result["batches"][0]
     assert first["nodes"][0]["allocatable"] == {"before": {GPU: 1}, "after": {GPU: 4}}
     assert first["nodes"][0]["labels"]["nvidia.com/gpu.replicas"] == {"before": "1", "after": "4"}
+    assert {node["verdict"] for node in result["nodes"]} == {"planned"}
+    assert {node["name"]: node["allocatable_after"][GPU] for node in result["nodes"]} == {"gpu-a": 8, "gpu-b": 12, "gpu-c": 4, "gpu-d": 16}
     assert first["estimated_seconds"] > 0 and first["gpu_pods"] == []
     assert any("gpu-c: config four" in part["after"] for part in result["diff"])
     assert own_writes(bed, mark) == []

@@ -13,13 +13,22 @@ from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config i
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import KeyChange, PodName, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import BROKEN, VERIFIED, WORKING, RolloutState
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import forward_state
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, BACK, Applied, Former, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import (
+    APPLIED_ANNOTATION,
+    BACK,
+    ROLLOUT_ANNOTATION,
+    Applied,
+    Former,
+    Mark,
+    write_annotation,
+)
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import (
     batch_line,
     batches_data,
     disagreements_found,
     interference_found,
     nodes_data,
+    nodes_planned,
     progress_lines,
     rollout_diff,
 )
@@ -65,6 +74,27 @@ def test_verdicts_come_from_the_nodes(rollout: str, returned: bool, verdict: str
     assert found["verdict"] == verdict
     assert (found["allocatable_before"] == {"nvidia.com/gpu": 3}) is (rollout == "r1")
     assert found["thread_percentage"] == 25 and found["replicas"] == 4
+
+
+def test_what_is_planned_is_not_told_as_done() -> None:
+    """Nothing was written: nodes to come are planned, with what they offer now and will offer; an earlier rollout's numbers do not count."""
+    cluster = make_cluster("n1", "n2")
+    former = Former("a", "a", "label", OLD, True, {}, {"nvidia.com/gpu": 1})
+    for name in ("n1", "n2"):
+        cluster.nodes[name].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("a", OLD, {}, "r1", "now", former))
+    found = nodes_planned(cluster.plan(), cluster.snapshot(), context_of(cluster).record, {"n1"}, "planned", "why")
+    assert [(node["verdict"], node["reason"]) for node in found] == [("planned", "why"), ("verified", "")]
+    assert (found[0]["allocatable_before"], found[0]["allocatable_after"]) == ({"nvidia.com/gpu": 4}, {"nvidia.com/gpu": 8})
+    assert (found[1]["allocatable_before"], found[1]["allocatable_after"]) == ({"nvidia.com/gpu": 4}, {"nvidia.com/gpu": 4})
+
+
+def test_a_node_that_is_half_done_is_not_told_as_planned() -> None:
+    """The word for what an earlier run has left there says more."""
+    cluster = make_cluster("n1")
+    mark = Mark("r1", BACK, "changing", "a", "a", OLD, Former("a", "a", "label", OLD, True, {}, {}), {}, "", reason="it did not start")
+    cluster.nodes["n1"].annotations[ROLLOUT_ANNOTATION] = write_annotation(mark)
+    found = nodes_planned(cluster.plan(), cluster.snapshot(), context_of(cluster).record, {"n1"}, "planned", "")
+    assert [(node["verdict"], node["reason"]) for node in found] == [("returning", "it did not start")]
 
 
 def test_nodes_that_do_not_agree_are_named() -> None:
