@@ -44,9 +44,15 @@ PAGE_SIZE = 500
 CONNECT_SECONDS = 10.0
 READ_SECONDS = 60.0
 CREDENTIALS_SECONDS = 5.0
-# The API server ends a watch by itself after at least 30 minutes; asking for less keeps proxies from cutting it silently.
-WATCH_SECONDS = 300.0
+# The API server ends a watch by itself after at least 30 minutes. Asking for less bounds how long a connection that died
+# without a word is taken for one on which nothing happens.
+WATCH_SECONDS = 60.0
+# A watch that ended sooner than this, without an event, was broken off; the next one waits for a moment.
+LASTED_SECONDS = 1.0
+# The line of one event: etcd takes objects of 1.5 MiB, and JSON's escapes make them longer.
+MOST_EVENT_BYTES = 16 * 1024 * 1024
 JSON = "application/json"
+ANY = "*/*"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
 
@@ -156,6 +162,8 @@ class Cluster:
                 token, restarted, restarts = "", True, restarts + 1
                 continue
             content = answer.json()
+            if "items" not in content:
+                raise error_of("GET", path, None, "what came is no list")
             metadata = content.get("metadata") or {}
             yield Page(tuple(content.get("items") or ()), str(metadata.get("resourceVersion", "")), restarted)
             token, restarted = metadata.get("continue") or "", False
@@ -167,37 +175,40 @@ class Cluster:
     ) -> t.Iterator[WatchEvent]:
         """Changes under ``path`` after ``resource_version`` until ``deadline`` (a time of ``time.monotonic``).
 
-        Reconnects by itself. When the server no longer knows the version, one RELISTED event brings everything there is.
+        Reconnects by itself, after a pause unless the connection lasted. When the server no longer knows the version, one
+        RELISTED event brings everything there is. Raises ClusterError when the server refuses the watch.
         """
-        version = resource_version
-        failures = 0
+        version, failures, signed_in_again = resource_version, 0, False
         selectors = [(key, value) for key, value in (("labelSelector", label_selector), ("fieldSelector", field_selector)) if value]
         while (remaining := deadline - time.monotonic()) > 0:
+            began, problem = time.monotonic(), None
             try:
                 for event in self._watch_once(path, version, selectors, min(remaining, WATCH_SECONDS)):
-                    failures = 0
+                    failures, signed_in_again = 0, False
                     version = event.object.get("metadata", {}).get("resourceVersion", version)
                     yield event
             except ClusterError as error:
-                if error.status == 410:
-                    listing = self.list(path, label_selector=label_selector, field_selector=field_selector)
-                    version = listing.resource_version
-                    yield WatchEvent("RELISTED", {"items": list(listing.items)})
-                    continue
-                failures += 1
-                if error.status == 401 and failures == 1:
-                    self._sign_in_again()  # a watch outlives many a token
-                    continue
-                if error.status is not None and error.status != 429 and error.status < 500:
-                    raise
-                time.sleep(max(0.0, min(deadline - time.monotonic(), pause_before(failures, Outcome(error.status), random.random()))))
+                problem = error
+            if problem is not None and problem.status == 410:
+                listing = self.list(path, label_selector=label_selector, field_selector=field_selector)
+                version = listing.resource_version
+                yield WatchEvent("RELISTED", {"items": list(listing.items)})
+            elif problem is not None and problem.status == 401 and not signed_in_again:
+                signed_in_again = True
+                self._sign_in_again()  # a watch outlives many a token
+            elif problem is not None and problem.status is not None and problem.status != 429 and problem.status < 500:
+                raise problem
+            failures = 0 if time.monotonic() - began > LASTED_SECONDS else failures + 1
+            if failures:
+                pause = pause_before(failures, Outcome(problem.status if problem else None), random.random())
+                time.sleep(max(0.0, min(deadline - time.monotonic(), pause)))
 
     def logs(self, namespace: str, pod: str, *, container: str, previous: bool = False, tail_lines: int = 20, limit_bytes: int = 64 * 1024) -> str:
         """The last lines of a container's log; of its previous run with ``previous``."""
         query = [("container", container), ("tailLines", str(tail_lines)), ("limitBytes", str(limit_bytes))]
         if previous:
             query.append(("previous", "true"))
-        answer = self._request("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query=query, accept="*/*")
+        answer = self._request("GET", f"/api/v1/namespaces/{namespace}/pods/{pod}/log", query=query, accept=ANY)
         return answer.body.decode("utf-8", "replace")
 
     # Writing
@@ -311,7 +322,7 @@ class Cluster:
         from kubernetes.stream import ws_client
 
         path = f"/api/v1/namespaces/{namespace}/pods/{pod}/exec"
-        headers = self._headers("*/*", None)
+        headers = self._headers(ANY, None)
         if any(name.lower().startswith("impersonate") for name in headers):
             raise ClusterError(
                 f"{path}: the Python client does not send impersonation headers with exec, so the command would run as somebody else",
@@ -450,7 +461,10 @@ class Cluster:
             never_sent = isinstance(error, urllib3.exceptions.NewConnectionError | urllib3.exceptions.ConnectTimeoutError)
             return None, Outcome(None, sent=not never_sent and not isinstance(error, urllib3.exceptions.SSLError)), str(error)
         self._date = response.headers.get("Date") or self._date
-        return Answer(response.status, response.headers, response.data), Outcome(response.status, retry_after=retry_after_seconds(response.headers)), ""
+        answer = Answer(response.status, response.headers, response.data)
+        if answer.status < 400 and accept != ANY and answer.content is None:
+            return None, Outcome(None), f"what came is no answer of an API server: {answer.body[:200].decode('utf-8', 'replace')!r}"
+        return answer, Outcome(response.status, retry_after=retry_after_seconds(response.headers)), ""
 
     def _sign_in_again(self) -> None:
         """Load the credentials anew: runs an exec plugin again, reads a rotated token file again."""
@@ -497,17 +511,21 @@ class Page:
 
 
 def _events(path: str, response: t.Any) -> t.Iterator[WatchEvent]:
-    """Events from the lines of a watch; raises ClusterError for the ERROR event."""
+    """Events from the lines of a watch; raises ClusterError for the ERROR event, and for what is no event."""
     buffer = b""
     for chunk in response.stream(amt=None):
         buffer += chunk
         *lines, buffer = buffer.split(b"\n")
+        if len(buffer) > MOST_EVENT_BYTES:
+            raise error_of("GET", path, None, f"an event of more than {MOST_EVENT_BYTES} bytes")
         for line in filter(None, lines):
-            event = json.loads(line)
+            event = Answer(200, {}, line).content or {}
+            found = event.get("object")
+            if not isinstance(found, dict) or not isinstance(event.get("type"), str):
+                raise error_of("GET", path, None, f"what came is no event: {line[:200].decode('utf-8', 'replace')!r}")
             if event["type"] == "ERROR":
-                status = event["object"]
-                raise error_of("GET", path, Answer(int(status.get("code") or 500), {}, json.dumps(status).encode()), "")
-            yield WatchEvent(event["type"], event["object"])
+                raise error_of("GET", path, Answer(int(found.get("code") or 500), {}, json.dumps(found).encode()), "")
+            yield WatchEvent(event["type"], found)
 
 
 def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:

@@ -9,6 +9,7 @@ import json
 import typing as t
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
+from functools import cached_property
 
 Object = dict[str, t.Any]
 
@@ -38,9 +39,18 @@ class Answer:
     headers: t.Mapping[str, str]
     body: bytes
 
+    @cached_property
+    def content(self) -> Object | None:
+        """The JSON object in the body; None when there is none: then it was no API server that answered."""
+        try:
+            content = json.loads(self.body)
+        except (ValueError, RecursionError):
+            return None
+        return content if isinstance(content, dict) else None
+
     def json(self) -> Object:
-        """The body as JSON; an empty body is an empty object."""
-        return json.loads(self.body) if self.body else {}
+        """The same for callers that know that there is one."""
+        return self.content or {}
 
 
 def rfc3339(date: str | None) -> str | None:
@@ -90,13 +100,11 @@ def error_of(method: str, path: str, answer: Answer | None, problem: str) -> Clu
             remedy="Check the address, the network and certificates of the cluster, then run again: a second run starts from what is there.",
             subject=path,
         )
-    try:
-        status = answer.json()
-    except ValueError:
-        status = {"message": answer.body[:500].decode("utf-8", "replace")}
-    message, reason = status.get("message") or f"HTTP status {answer.status}", status.get("reason") or ""
-    causes = (status.get("details") or {}).get("causes") or []
-    if answer.status == 429 and any(cause.get("reason") == "DisruptionBudget" for cause in causes):
+    status = answer.content if answer.content is not None else {"message": answer.body[:500].decode("utf-8", "replace")}
+    message, reason = status.get("message") or f"HTTP status {answer.status}", str(status.get("reason") or "")
+    details = status.get("details")
+    causes = (details.get("causes") if isinstance(details, dict) else None) or []
+    if answer.status == 429 and any(isinstance(cause, dict) and cause.get("reason") == "DisruptionBudget" for cause in causes):
         code, remedy = "disruption-budget", "Wait until the budget allows a disruption, or give the workload more replicas."
     else:
         code, remedy = _STATUS_CODES.get(answer.status, ("cluster-failed", "Look into the API server's log, then run again."))

@@ -10,6 +10,7 @@ import re
 import typing as t
 from dataclasses import dataclass, replace
 
+from ansible_collections.gpuops.mps.plugins.module_utils._annotations import annotated
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config, write_config
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
@@ -164,12 +165,12 @@ def only_removals(plan: ConfigMapPlan) -> ConfigMapPlan:
 
 def managed_keys(found: ConfigMap | None) -> frozenset[str]:
     """Keys that this collection wrote, by its annotation on the map."""
-    return frozenset(str(key) for key in _json(found, MANAGED_ANNOTATION, list))
+    return frozenset(str(key) for key in annotated(found.annotations if found else {}, MANAGED_ANNOTATION, list))
 
 
 def former_texts(found: ConfigMap | None) -> dict[str, str]:
     """Texts that keys had before they were last changed or removed, by the annotation on the map."""
-    return {str(key): str(text) for key, text in _json(found, FORMER_ANNOTATION, dict).items()}
+    return {str(key): str(text) for key, text in annotated(found.annotations if found else {}, FORMER_ANNOTATION, dict).items()}
 
 
 def config_map_patch(plan: ConfigMapPlan, found: ConfigMap | None, *, former: t.Mapping[str, str] | None = None) -> dict[str, t.Any]:
@@ -249,12 +250,3 @@ def _taken_over(snapshot: Snapshot, change: KeyChange) -> Finding:
         f"the key '{change.key}' was not written by this collection and means something else; its text is replaced and kept in an annotation",
         subject=f"configmap/{snapshot.namespace}/{snapshot.map_name}",
     )
-
-
-def _json(found: ConfigMap | None, annotation: str, kind: type) -> t.Any:
-    """An annotation's JSON value; anything of another kind counts as absent, since anybody may write annotations."""
-    try:
-        value = json.loads(found.annotations.get(annotation) or "null") if found else None
-    except ValueError:
-        value = None
-    return value if isinstance(value, kind) else kind()

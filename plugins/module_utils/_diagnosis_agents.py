@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-import json
 import typing as t
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
+from ansible_collections.gpuops.mps.plugins.module_utils._annotations import annotated
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_case import (
     LINK_TOOLKIT,
     Break,
@@ -61,11 +61,7 @@ def _restarted_since(applied: Mapping[str, t.Any], pod: Pod) -> bool:
 
 def applied_of(case: Case) -> Mapping[str, t.Any]:
     """What the last verified rollout recorded on the node; empty when there is nothing readable."""
-    try:
-        applied = json.loads(case.node.annotations.get(APPLIED_ANNOTATION, "{}"))
-    except ValueError:
-        return {}
-    return applied if isinstance(applied, Mapping) else {}
+    return annotated(case.node.annotations, APPLIED_ANNOTATION, dict)
 
 
 def _state_by_record(case: Case, component: str, applied: Mapping[str, t.Any]) -> str:

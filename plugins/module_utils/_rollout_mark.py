@@ -14,6 +14,8 @@ import typing as t
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 
+from ansible_collections.gpuops.mps.plugins.module_utils._annotations import annotated
+
 APPLIED_ANNOTATION = "gpuops.mps/applied"
 ROLLOUT_ANNOTATION = "gpuops.mps/rollout"
 
@@ -92,7 +94,7 @@ def write_annotation(value: Mark | Applied) -> str:
 
 def read_mark(annotations: Mapping[str, str]) -> Mark | None:
     """The mark on a node, or None where there is none or it cannot be understood (somebody else wrote it)."""
-    data = _object(annotations.get(ROLLOUT_ANNOTATION))
+    data = annotated(annotations, ROLLOUT_ANNOTATION, dict)
     former = _former(data.get("former")) if data else None
     if not data or former is None:
         return None
@@ -114,7 +116,7 @@ def read_mark(annotations: Mapping[str, str]) -> Mark | None:
 
 def read_applied(annotations: Mapping[str, str]) -> Applied | None:
     """What the annotation says was verified on a node, or None."""
-    data = _object(annotations.get(APPLIED_ANNOTATION))
+    data = annotated(annotations, APPLIED_ANNOTATION, dict)
     if not data:
         return None
     return Applied(
@@ -142,15 +144,6 @@ def _former(data: object) -> Former | None:
         features={str(key): str(value) for key, value in _mapping(data.get("features")).items()},
         allocatable={str(key): value for key, value in _mapping(data.get("allocatable")).items() if isinstance(value, int)},
     )
-
-
-def _object(text: str | None) -> dict[str, t.Any]:
-    """The JSON object in an annotation; anything else is treated as absent, since anybody may write annotations."""
-    try:
-        data = json.loads(text) if text else {}
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
 
 
 def _mapping(value: object) -> dict[t.Any, t.Any]:

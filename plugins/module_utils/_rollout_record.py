@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
+from ansible_collections.gpuops.mps.plugins.module_utils._annotations import annotated
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FORWARD, ROLLOUT_ANNOTATION
 
 LEASE_NAME = "gpuops-mps-rollout"
@@ -62,11 +63,8 @@ def write_record(record: Record) -> str:
 def read_record(lease: Object | None) -> Record | None:
     """The record on the Lease, or None where there is none or it cannot be understood."""
     annotations = ((lease or {}).get("metadata") or {}).get("annotations") or {}
-    try:
-        data = json.loads(annotations.get(ROLLOUT_ANNOTATION) or "{}")
-    except ValueError:
-        return None
-    if not isinstance(data, dict) or not isinstance(data.get("id"), str):
+    data = annotated(annotations, ROLLOUT_ANNOTATION, dict)
+    if not isinstance(data.get("id"), str):
         return None
     texts = {name: str(data.get(name) or "") for name in ("id", "started", "config_map", "policy", "former_config_name", "former_config_default")}
     batch, hashes, reasons = data.get("batch"), data.get("former_hashes"), data.get("reasons")

@@ -220,6 +220,61 @@ def test_a_watch_that_is_forbidden_fails_and_one_past_its_deadline_ends(cluster:
     assert list(found.watch(NODES, resource_version="1", deadline=time.monotonic() - 1)) == []
 
 
+def test_a_watch_that_ends_at_once_is_not_asked_for_without_a_pause(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    changed = {"type": "MODIFIED", "object": {"metadata": {"resourceVersion": "5"}}}
+    found, _pool = cluster(*[answer(body=[])] * 4, answer(body=[changed]), answer(body=[]), answer(body=[changed]))
+    pauses: list[float] = []
+    monkeypatch.setattr(_cluster.time, "sleep", pauses.append)
+    events = found.watch(NODES, resource_version="1", deadline=time.monotonic() + 60)
+    assert next(events).type == "MODIFIED"
+    assert len(pauses) == 4 and pauses[0] < 0.3 and pauses[3] >= 1.0
+    assert next(events).type == "MODIFIED"
+    assert pauses[-1] < 0.6, "an event ends the patience"
+
+
+@pytest.mark.parametrize("line", ["Please sign in", "[]", '{"kind": "Status"}', '{"type": "ADDED", "object": 1}'])
+def test_a_watch_overlooks_what_is_no_event(cluster: Any, line: str) -> None:
+    strange = answer()
+    strange.stream = lambda amt=None: iter([line.encode() + b"\n"])
+    found, _pool = cluster(strange, answer(body=[{"type": "ADDED", "object": {"metadata": {"resourceVersion": "5"}}}]))
+    assert next(found.watch(NODES, resource_version="1", deadline=time.monotonic() + 60)).type == "ADDED"
+
+
+def test_a_watch_keeps_no_endless_line(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_cluster, "MOST_EVENT_BYTES", 1000)
+    taken = 0
+
+    def endless(amt: Any = None) -> Any:
+        nonlocal taken
+        while True:
+            taken += 100
+            yield b"x" * 100
+
+    strange = answer()
+    strange.stream = endless
+    found, _pool = cluster(strange, answer(body=[{"type": "ADDED", "object": {"metadata": {}}}]))
+    assert next(found.watch(NODES, resource_version="1", deadline=time.monotonic() + 60)).type == "ADDED"
+    assert taken <= 1100
+
+
+@pytest.mark.parametrize("body", [b"<html>Please sign in</html>", b"", b"[]", b"[" * 100_000])
+def test_a_success_that_no_api_server_sent_is_none(cluster: Any, body: bytes) -> None:
+    page = answer()
+    page.data = body
+    found, _pool = cluster(page, answer(body={"a": 1}))
+    assert found.get(f"{NODES}/a") == {"a": 1}
+    found, pool = cluster(page)
+    with pytest.raises(ClusterError, match="no answer of an API server") as caught:
+        found.create(NODES, {})
+    assert (caught.value.code, len(pool.requests)) == ("cluster-unreachable", 1)
+
+
+def test_an_object_in_place_of_a_list_is_no_empty_list(cluster: Any) -> None:
+    found, _pool = cluster(answer(body={"message": "Please sign in"}))
+    with pytest.raises(ClusterError, match="no list"):
+        found.list(NODES)
+
+
 def test_a_watch_whose_token_has_expired_goes_on_with_a_new_one(cluster: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found, pool = cluster(refusal(401), answer(body=[event("ADDED", "a", "2")]), refusal(401), refusal(401))
     monkeypatch.setattr(_cluster, "_api_client", lambda _parameters: client(pool, "second"))

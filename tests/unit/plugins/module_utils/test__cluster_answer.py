@@ -43,8 +43,16 @@ def test_the_servers_clock_is_read_from_its_header() -> None:
     assert rfc3339("today") is None
 
 
-def test_an_empty_body_is_an_empty_object() -> None:
-    assert Answer(200, {}, b"").json() == {}
+@pytest.mark.parametrize("body", [b"", b"[]", b'"text"', b"null", b"\xff", b"[" * 100_000])
+def test_a_body_without_an_object_has_no_content(body: bytes) -> None:
+    assert Answer(200, {}, body).content is None
+    assert error_of("GET", "/", Answer(502, {}, body), "").code == "cluster-failed"
+
+
+@pytest.mark.parametrize("details", ["text", [], {"causes": None}, {"causes": ["text"]}, None])
+def test_strange_details_of_a_refusal_are_overlooked(details: object) -> None:
+    body = json.dumps({"message": "no", "reason": None, "details": details}).encode()
+    assert error_of("GET", "/", Answer(429, {}, body), "").code == "cluster-overloaded"
 
 
 def test_a_command_that_failed_is_told_from_one_that_did_not_run() -> None:
