@@ -33,9 +33,9 @@ def write_markdown(report: Report) -> str:
             (row.group or "-", row.config or "-", row.source, row.nodes, row.verified, row.allocatable, row.thread_percentage or "-", row.memory_mib or "-")
             for row in report.groups
         ]
-        lines += ["## Groups", "", *_table(_GROUP_HEAD, rows)]
+        lines += ["## Groups", "", *table(_GROUP_HEAD, rows)]
     if report.nodes:
-        lines += ["## Nodes", "", *_table(_NODE_HEAD, [_node_cells(node) for node in report.nodes])]
+        lines += ["## Nodes", "", *table(_NODE_HEAD, [_node_cells(node) for node in report.nodes])]
     for node in (node for node in report.nodes if node.reason):
         lines += _broken_node(node)
     if report.drift:
@@ -65,7 +65,7 @@ def _broken_node(node: NodeRow) -> list[str]:
     lines = [f"### {_plain(node.name)}: {_plain(node.verdict)} at {_plain(node.link or '-')}", "", _plain(node.reason), ""]
     if node.evidence:
         head = ("Where", "Field", "Is", "Should be")
-        lines += _table(head, [(one.subject, one.field, one.value, one.expected or "-") for one in node.evidence])
+        lines += table(head, [(one.subject, one.field, one.value, one.expected or "-") for one in node.evidence])
     lines += [f"What to do: {_plain(node.remedy)}", ""] if node.remedy else []
     return lines
 
@@ -78,7 +78,8 @@ def _findings(findings: Iterable[FindingRow]) -> list[str]:
     return [*lines, ""]
 
 
-def _table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+def table(head: Iterable[str], rows: Iterable[Iterable[object]]) -> list[str]:
+    """The lines of a table; what the cells hold is shown as it is."""
     names = list(head)
     lines = [f"| {' | '.join(names)} |", f"|{' --- |' * len(names)}"]
     lines += [f"| {' | '.join(_plain(str(cell)) for cell in row)} |" for row in rows]

@@ -1,0 +1,100 @@
+# Copyright: (c) 2026, gpuops.mps contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two clusters at once, and a third one that does not answer: what happens on each, and the one summary over all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.integration.ansible_runs import AnsibleRun
+from tests.integration.observation import allocatable
+from tests.testbed.bed import TestBed, take_down
+from tests.testbed.layout import Layout
+
+DECLARED: dict[str, Any] = {"mps_configs": {"mps-two": {"replicas": 2}}, "mps_default": "mps-two", "mps_prove": "never", "mps_hosts": "all"}
+CLUSTERS = ("west", "east")
+NODES = "fleet:2"
+SUMMARY = "how it went on all clusters"
+Run = Callable[..., AnsibleRun]
+
+
+@pytest.fixture(scope="module")
+def clusters(worker: str) -> Iterator[dict[str, TestBed]]:
+    """Two beds with the operator installed, by the name that the inventory gives them."""
+    try:
+        beds = {name: TestBed.start(f"{name}-{worker}", nodes=NODES, instant=True) for name in CLUSTERS}
+        for bed in beds.values():
+            bed.install_operator_objects()
+        for bed in beds.values():
+            bed.wait_until_settled()
+        yield beds
+    finally:
+        for name in CLUSTERS:
+            take_down(Layout.of(f"{name}-{worker}"))
+
+
+def inventory(clusters: Mapping[str, TestBed], directory: Path, *order: str) -> tuple[str, str]:
+    """The arguments for an inventory with these hosts in this order; `lost` is a cluster that does not answer."""
+    west = clusters["west"]
+    lost = directory / "lost.kubeconfig"
+    lost.write_text(west.kubeconfig.read_text().replace(west.layout.server, "https://127.0.0.1:1"))
+    kubeconfigs = {**{name: bed.kubeconfig for name, bed in clusters.items()}, "lost": lost}
+    path = directory / "clusters.json"
+    path.write_text(json.dumps({"all": {"hosts": {name: {"mps_kubeconfig": str(kubeconfigs[name])} for name in order}}}))
+    return "-i", str(path)
+
+
+def states(run: AnsibleRun) -> dict[str, str]:
+    """Cluster -> state, from the last summary that the run shows."""
+    lines = run.result(SUMMARY)["msg"][1:-1]
+    return {line.split()[0]: line[25:37].strip() for line in lines}
+
+
+def test_a_cluster_that_fails_stops_no_other_one(clusters: dict[str, TestBed], run_ansible: Run, tmp_path: Path) -> None:
+    variables = {**DECLARED, "mps_report_folder": str(tmp_path / "reports")}
+    hosts = inventory(clusters, tmp_path, "west", "lost", "east")
+    run = run_ansible("gpuops.mps.configure", variables=variables, arguments=hosts)
+    assert run.status == 2, run.output
+    assert states(run) == {"west": "clean", "lost": "failed", "east": "clean"}
+    assert "refused" in next(line for line in run.result(SUMMARY)["msg"] if line.startswith("lost"))
+    assert {name: run.document["stats"][name]["failures"] for name in ("west", "lost", "east")} == {"west": 0, "lost": 1, "east": 0}
+    for bed in clusters.values():
+        assert allocatable(bed) == {"gpu-0000": 2 * 4, "gpu-0001": 2 * 8}
+    written = {path.name for path in (tmp_path / "reports").iterdir()}
+    assert {"gpu-sharing-west.html", "gpu-sharing-east.html", "gpu-sharing-all-clusters.md", "gpu-sharing-all-clusters.json"} <= written
+    assert "gpu-sharing-lost.html" not in written
+    assert json.loads((tmp_path / "reports" / "gpu-sharing-all-clusters.json").read_text())["failed"] == ["lost"]
+
+    again = run_ansible("gpuops.mps.drift", variables=DECLARED, arguments=inventory(clusters, tmp_path, "west", "east"))
+    assert (again.status, again.changed, states(again)) == (0, 0, {"west": "clean", "east": "clean"}), again.failure()
+
+
+@pytest.mark.parametrize(
+    ("order", "told", "expected"),
+    [
+        # A canary of one cluster: nothing follows when all of a batch have failed.
+        (("lost", "west", "east"), {"mps_serial": [1, 2]}, {"lost": "failed", "west": "not reached", "east": "not reached"}),
+        (("west", "lost", "east"), {"mps_serial": 2, "mps_max_fail_percentage": 0}, {"west": "planned", "lost": "failed", "east": "not reached"}),
+        (("west", "lost", "east"), {"mps_serial": 2}, {"west": "planned", "lost": "failed", "east": "planned"}),
+    ],
+    ids=["a canary that fails", "told to stop", "not told to stop"],
+)
+def test_where_a_failure_stops(
+    order: tuple[str, ...],
+    told: dict[str, Any],
+    expected: dict[str, str],
+    clusters: dict[str, TestBed],
+    run_ansible: Run,
+    tmp_path: Path,
+) -> None:
+    since = {name: bed.mark() for name, bed in clusters.items()}
+    run = run_ansible("gpuops.mps.plan", variables={**DECLARED, **told}, arguments=inventory(clusters, tmp_path, *order))
+    assert (run.status, states(run)) == (2, expected), run.failure()
+    asked = {name for name, bed in clusters.items() if [event for event in bed.audit(since[name]) if event.user == "admin"]}
+    assert asked == {name for name, state in expected.items() if state == "planned"}
