@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._annotations import annotated
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig
-from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config, write_config
+from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import check_size, content_hash, read_config, write_config
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._groups import listed
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, KeyChange
@@ -105,7 +105,10 @@ def plan_config_map(
         else:
             changes.append(KeyChange(key, "remove", data[key], None))
     findings += [_taken_over(snapshot, change) for change in changes if change.action == "change" and change.key not in managed_keys(found)]
-    return _plan(snapshot, tuple(changes)), tuple(findings)
+    plan = _plan(snapshot, tuple(changes))
+    if any(change.action != "remove" for change in changes):
+        findings += check_size(data_after(found, plan), subject=f"configmap/{plan.namespace}/{plan.name}")
+    return plan, tuple(findings)
 
 
 def plan_absent(snapshot: Snapshot, *, users: Users) -> tuple[ConfigMapPlan, tuple[Finding, ...]]:

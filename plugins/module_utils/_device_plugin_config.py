@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy, is_template
@@ -67,16 +67,21 @@ def read_config(key: str, text: str, *, plugin_version: PluginVersion | None = N
 
 def read_config_map(data: Mapping[str, str], *, plugin_version: PluginVersion | None = None) -> tuple[tuple[Reading, ...], tuple[Finding, ...]]:
     """Reads every key of a ConfigMap: the readings sorted by key, and the findings about the map as a whole."""
-    findings = []
-    size = sum(len(part.encode(errors="surrogatepass")) for pair in data.items() for part in pair)
-    if size > MAX_CONFIG_MAP:
-        findings.append(finding("config-map-too-large", "", f"the keys and texts have {size} bytes together; the API server takes {MAX_CONFIG_MAP}"))
+    findings = [*check_size(data)]
     if not data:
         findings.append(finding("config-map-empty", ""))
     for key in sorted(data):
         if problem := name_problem(key):
             findings.append(finding("config-name", key, f"the key '{key}' {problem}"))
     return tuple(read_config(key, data[key], plugin_version=plugin_version) for key in sorted(data)), tuple(findings)
+
+
+def check_size(data: Mapping[str, str], *, subject: str = "") -> Iterator[Finding]:
+    """A map that the API server would refuse for its size."""
+    size = sum(len(part.encode(errors="surrogatepass")) for pair in data.items() for part in pair)
+    if size > MAX_CONFIG_MAP:
+        message = f"the keys and texts have {size} bytes together; the API server takes {MAX_CONFIG_MAP}"
+        yield finding("config-map-too-large", "", message, subject=subject)
 
 
 def write_config(config: SharingConfig) -> str:

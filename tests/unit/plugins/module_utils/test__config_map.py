@@ -96,6 +96,15 @@ def test_an_immutable_map_is_said_before_the_write() -> None:
     assert plan_of(FOUR, cluster=with_map(immutable=True))[1] == set()
 
 
+def test_a_map_that_would_be_too_large_is_said_before_the_write() -> None:
+    full = with_map(data={"theirs": "#" * (1024 * 1024 - 30)})
+    assert "config-map-too-large" in plan_of(FOUR, cluster=full)[1]
+    assert "config-map-too-large" not in plan_of(FOUR, cluster=with_map(data={"theirs": "#" * (1024 * 1024 - 300)}))[1]
+    # Taking something out of a map that is full helps.
+    ours = with_map(data={"theirs": "#" * (1024 * 1024), "old": MPS_EIGHT}, annotations=managed("old"))
+    assert plan_of(cluster=ours) == ({"old": "remove"}, set())
+
+
 @pytest.mark.parametrize("name", ["mps-configs", "a", "a" * 63, "0mps"])
 def test_a_name_that_the_operator_can_mount(name: str) -> None:
     assert list(check_name(name)) == []
