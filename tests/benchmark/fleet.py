@@ -29,6 +29,7 @@ SETTLED = {
     "nvidia.com/gpu.mode": "compute",
     "nvidia.com/gpu.machine": "Standard-PC",
     "nvidia.com/mig.capable": "false",
+    "nvidia.com/mig.strategy": "single",
     "nvidia.com/mps.capable": "true",
     "nvidia.com/cuda.driver.major": "580",
 }
