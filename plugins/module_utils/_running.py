@@ -70,8 +70,8 @@ def _agent_state(agent: str, pod: Pod, node: Node, applied: Applied | None, sele
         return CURRENT
     if changed is None:
         return UNKNOWN
-    # A new pod reads the map as it is; a process that is only restarted may still see kubelet's older copy.
-    return CURRENT if pod.created >= changed else UNKNOWN
+    # A new pod reads the map as it is; a process that is only restarted may still see kubelet's older copy. Times are whole seconds.
+    return CURRENT if pod.created > changed else UNKNOWN
 
 
 def _contradicted(node: Node, prediction: Prediction | None) -> t.Collection[str]:

@@ -52,6 +52,10 @@ def test_agents_older_than_a_change_may_run_something_else() -> None:
     assert judged(changed_map()) == Running("unknown")
 
 
+def test_agents_made_in_the_second_of_a_change_may_run_something_else() -> None:
+    assert judged(changed_map(10)) == Running("unknown")
+
+
 def test_agents_older_than_a_change_that_contradict_it_do_run_something_else() -> None:
     plain = gpu_node(labels={**T4, "nvidia.com/device-plugin.config": "mps-four"}, allocatable={"nvidia.com/gpu": 2})
     assert judged(replace(changed_map(), nodes=(plain,))) == Running("stale", AGENTS)
