@@ -29,6 +29,8 @@ def main() -> None:
     """Make the tree or what is missing of it."""
     link = TREE / "gpuops" / "mps"
     link.parent.mkdir(parents=True, exist_ok=True)
+    if link.is_symlink() and link.readlink() != REPOSITORY:  # the checkout was moved or copied
+        link.unlink()
     with contextlib.suppress(FileExistsError):
         link.symlink_to(REPOSITORY, target_is_directory=True)
     source = TREE.parent / SOURCE
