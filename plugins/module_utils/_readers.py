@@ -11,6 +11,7 @@ from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import GPU_PRESENT, POLICIES, read_snapshot
+from ansible_collections.gpuops.mps.plugins.module_utils._compute_mode import left_exclusive, read_compute_modes
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import parse_declaration
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import check_accept
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
@@ -60,6 +61,10 @@ def read_sharing(module: AnsibleModule, cluster: Cluster) -> Result:
     options = module.params
     snapshot = read_snapshot(cluster, namespace=options["namespace"], config_map=options["config_map"], policy=options["policy"])
     result: Result = {"changed": False, **sharing_data(snapshot)}
+    if options["compute_modes"]:
+        modes = read_compute_modes(cluster, snapshot)
+        result["compute_modes"] = {node: None if found is None else list(found) for node, found in modes.items()}
+        result["left_exclusive"] = left_exclusive(modes, snapshot)
     if options["raw"]:
         result["raw"] = _raw(cluster, snapshot)
     return result

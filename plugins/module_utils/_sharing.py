@@ -37,6 +37,7 @@ def sharing_data(snapshot: Snapshot) -> Data:
             "by_product": dict(Counter(node["gpus"]["product"] or "" for node in nodes)),
             "gpu_pods": len(snapshot.gpu_pods),
             "stale": [node["name"] for node in nodes if node["running"] == STALE],
+            "stale_resources": {node["name"]: stale for node in nodes if (stale := _stale_resources(node["capacity"]))},
         },
         "cluster": {
             "server": snapshot.server,
@@ -49,6 +50,11 @@ def sharing_data(snapshot: Snapshot) -> Data:
         "config_map": _config_map_data(snapshot.config_map, snapshot) if snapshot.config_map else None,
         "nodes": nodes,
     }
+
+
+def _stale_resources(capacity: t.Mapping[str, int]) -> list[str]:
+    """Resources that nothing offers any more: kubelet shows them at 0 until it starts again (kubernetes v1.37, cm/devicemanager/manager.go)."""
+    return sorted(name for name, count in capacity.items() if count == 0)
 
 
 def _policy_data(snapshot: Snapshot) -> Data | None:

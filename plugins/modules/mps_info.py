@@ -22,6 +22,11 @@ extends_documentation_fragment:
   - gpuops.mps._attributes.actiongroup_mps
   - gpuops.mps._place
 options:
+  compute_modes:
+    description:
+      - Whether to ask C(nvidia-smi) in the device plugin's pod on each GPU node for the compute modes. Needs the right to run commands in pods.
+    type: bool
+    default: false
   raw:
     description:
       - Whether to return the Node, ClusterPolicy and ConfigMap objects too, as the API has them.
@@ -72,7 +77,10 @@ summary:
       description: Nodes whose agents run something else than their config says.
       type: list
       elements: str
-  sample: {nodes: 7, gpus: 23, by_config: {mps-two: 6, none: 1}, by_product: {Tesla-T4: 2}, gpu_pods: 3, stale: []}
+    stale_resources:
+      description: By node, resources of NVIDIA that nothing offers any more. They stay at 0 until kubelet starts again.
+      type: dict
+  sample: {nodes: 7, gpus: 23, by_config: {mps-two: 6, none: 1}, by_product: {Tesla-T4: 2}, gpu_pods: 3, stale: [], stale_resources: {}}
 cluster:
   description: The API server and the operator.
   type: dict
@@ -159,6 +167,17 @@ nodes:
       schedulable: true
       kernel: 6.8.0-60-generic
       labels: {nvidia.com/gpu.product: Tesla-T4-SHARED}
+compute_modes:
+  description: By node, the compute mode of each GPU, V(null) where nobody could be asked.
+  type: dict
+  returned: when O(compute_modes) is true
+  sample: {gpu-t4-1: [default, default]}
+left_exclusive:
+  description: Nodes with a GPU in the compute mode EXCLUSIVE_PROCESS, though no MPS control daemon runs there.
+  type: list
+  elements: str
+  returned: when O(compute_modes) is true
+  sample: []
 raw:
   description: The API objects.
   type: dict
@@ -183,7 +202,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._readers import read_sh
 
 
 def main() -> None:
-    run(read_sharing, {**PLACE_OPTIONS, "raw": {"type": "bool", "default": False}})
+    run(read_sharing, {**PLACE_OPTIONS, "compute_modes": {"type": "bool", "default": False}, "raw": {"type": "bool", "default": False}})
 
 
 if __name__ == "__main__":

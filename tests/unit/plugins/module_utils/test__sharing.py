@@ -23,6 +23,7 @@ def test_the_summary_counts_nodes_gpus_and_configs() -> None:
         "by_product": {"Tesla-T4": 2},
         "gpu_pods": 0,
         "stale": [],
+        "stale_resources": {},
     }
     assert json.loads(json.dumps(data)) == data
 
@@ -40,6 +41,11 @@ def test_a_node_tells_its_gpus_its_config_and_its_agents() -> None:
 def test_a_node_whose_daemon_is_behind_is_in_the_summary() -> None:
     data = sharing_data(snapshot(nodes=(gpu_node(label_changed=clock(15)),)))
     assert data["summary"]["stale"] == ["gpu-1"]
+
+
+def test_a_resource_that_nothing_offers_any_more_is_in_the_summary() -> None:
+    renamed = gpu_node(capacity={"nvidia.com/gpu": 2, "nvidia.com/gpu.shared": 0})
+    assert sharing_data(snapshot(nodes=(renamed, EXCLUSIVE)))["summary"]["stale_resources"] == {"gpu-1": ["nvidia.com/gpu.shared"]}
 
 
 def test_the_map_tells_what_each_key_means_and_what_is_wrong_with_it() -> None:
