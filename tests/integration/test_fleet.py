@@ -80,7 +80,7 @@ def test_a_cluster_that_fails_stops_no_other_one(clusters: dict[str, TestBed], r
     [
         # A canary of one cluster: nothing follows when all of a batch have failed.
         (("lost", "west", "east"), {"mps_serial": [1, 2]}, {"lost": "failed", "west": "not reached", "east": "not reached"}),
-        (("west", "lost", "east"), {"mps_serial": 2, "mps_max_fail_percentage": 0}, {"west": "planned", "lost": "failed", "east": "not reached"}),
+        (("west", "lost", "east"), {"mps_serial": 2, "mps_max_failed_clusters": 0}, {"west": "planned", "lost": "failed", "east": "not reached"}),
         (("west", "lost", "east"), {"mps_serial": 2}, {"west": "planned", "lost": "failed", "east": "planned"}),
     ],
     ids=["a canary that fails", "told to stop", "not told to stop"],
