@@ -25,14 +25,20 @@ WANTED = "ansible_collections/kubernetes/core/"
 SOURCE = "unpacked-from"
 
 
-def main() -> None:
-    """Make the tree or what is missing of it."""
+def link_checkout() -> Path:
+    """Put this checkout into the tree as gpuops.mps; returns the path that Ansible is to be given."""
     link = TREE / "gpuops" / "mps"
     link.parent.mkdir(parents=True, exist_ok=True)
     if link.is_symlink() and link.readlink() != REPOSITORY:  # the checkout was moved or copied
-        link.unlink()
-    with contextlib.suppress(FileExistsError):
+        link.unlink(missing_ok=True)
+    with contextlib.suppress(FileExistsError):  # there already, or another process was faster
         link.symlink_to(REPOSITORY, target_is_directory=True)
+    return TREE.parent
+
+
+def main() -> None:
+    """Make the tree or what is missing of it."""
+    link_checkout()
     source = TREE.parent / SOURCE
     if not source.exists() or source.read_text() != ANSIBLE_PACKAGE:
         _unpack_kubernetes_core(TREE / "kubernetes" / "core")

@@ -12,28 +12,16 @@ test runs the number it sets itself.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import sys
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-REPOSITORY = Path(__file__).resolve().parents[2]
-COLLECTIONS = REPOSITORY / ".cache" / "collections"
+from tests.collections_tree import link_checkout
+
 DEVELOPER_EXAMPLES = 50
-
-
-def _link_collection() -> None:
-    """Link the checkout into the tree Ansible and Python look into, as `ansible_collections/gpuops/mps`."""
-    link = COLLECTIONS / "ansible_collections" / "gpuops" / "mps"
-    link.parent.mkdir(parents=True, exist_ok=True)
-    with contextlib.suppress(FileExistsError):  # there already, or another test worker was faster
-        link.symlink_to(REPOSITORY, target_is_directory=True)
-
-
-_link_collection()
+COLLECTIONS = link_checkout()
 # Two ways in: plain imports by sys.path, Ansible's own plugin loader by its variable.
 if str(COLLECTIONS) not in sys.path:
     sys.path.insert(0, str(COLLECTIONS))
