@@ -108,20 +108,29 @@ def _proxy_values(proxy: Values) -> dict[str, t.Any]:
     return {component: {"env": environment} for component in PROXY_COMPONENTS} if environment else {}
 
 
-def chart_images(values: Values, app_version: str) -> list[str]:
+def chart_images(values: Values, chart: Values) -> list[str]:
     """Every image that a cluster needs with these values (the chart's defaults with the user's over them), sorted.
 
+    ``chart`` is the content of Chart.yaml: ``appVersion`` is the tag of what names none, and ``dependencies`` tells the version of the subchart.
     The driver's tag ends with the operating system of the nodes, which no chart knows: it is given as ``<os>``.
     """
     images: set[str] = set()
+    app_version = str(chart.get("appVersion") or "")
     skipped = () if (values.get("sandboxWorkloads") or {}).get("enabled") else SANDBOX_COMPONENTS
     for name, component in values.items():
         if isinstance(component, t.Mapping) and name not in skipped and component.get("enabled", True):
             images |= _component_images(component, app_version, suffix="-<os>" if name == "driver" else "")
     if (values.get("nfd") or {}).get("enabled"):
-        repository = ((values.get(FEATURE_DISCOVERY_CHART) or {}).get("image") or {}).get("repository") or FEATURE_DISCOVERY_REPOSITORY
-        images.add(f"{repository}:<appVersion of the subchart {FEATURE_DISCOVERY_CHART}>")
+        images.add(_feature_discovery_image(values, chart))
     return sorted(images)
+
+
+def _feature_discovery_image(values: Values, chart: Values) -> str:
+    """The subchart's image; its appVersion is its version with a leading v (node-feature-discovery v0.17.3, deployment/helm)."""
+    image = (values.get(FEATURE_DISCOVERY_CHART) or {}).get("image") or {}
+    versions = [str(one.get("version")) for one in chart.get("dependencies") or () if one.get("name") == FEATURE_DISCOVERY_CHART]
+    tag = image.get("tag") or next((f"v{version.removeprefix('v')}" for version in versions), f"<appVersion of the subchart {FEATURE_DISCOVERY_CHART}>")
+    return f"{image.get('repository') or FEATURE_DISCOVERY_REPOSITORY}:{tag}"
 
 
 def _component_images(component: Values, app_version: str, suffix: str = "") -> set[str]:

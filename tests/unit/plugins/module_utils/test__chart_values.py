@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils._chart_values import ChartValuesError, chart_images, chart_values, merge
@@ -76,20 +78,37 @@ def test_a_proxy_is_given_in_both_spellings() -> None:
     assert values["driver"] == values["toolkit"] == {"env": environment}
 
 
+ABOUT = {"appVersion": "v25.3.4", "dependencies": [{"name": "node-feature-discovery", "version": "v0.17.3"}]}
+
+
 def test_images_of_enabled_components_once_each() -> None:
-    assert chart_images(CHART, "v25.3.4") == [
+    assert chart_images(CHART, ABOUT) == [
         "registry.example/nvidia/cloud-native/k8s-driver-manager:v0.8.1",
         "registry.example/nvidia/cuda:13.0",
         "registry.example/nvidia/driver:580.82.07-<os>",
         "registry.example/nvidia/gpu-operator:v25.3.4",
         "registry.example/nvidia/k8s-device-plugin:v0.17.4",
         "registry.example/nvidia/k8s/container-toolkit@sha256:0123",
-        "registry.k8s.io/nfd/node-feature-discovery:<appVersion of the subchart node-feature-discovery>",
+        "registry.k8s.io/nfd/node-feature-discovery:v0.17.3",
     ]
+
+
+@pytest.mark.parametrize(
+    ("dependencies", "image", "tag"),
+    [
+        ([{"name": "node-feature-discovery", "version": "0.18.0"}], {}, "v0.18.0"),
+        ([{"name": "node-feature-discovery", "version": "0.18.0"}], {"tag": "v1-minimal"}, "v1-minimal"),
+        ([{"name": "other", "version": "1.0.0"}], {}, "<appVersion of the subchart node-feature-discovery>"),
+        (None, {}, "<appVersion of the subchart node-feature-discovery>"),
+    ],
+)
+def test_the_tag_of_the_subchart(dependencies: Any, image: dict[str, str], tag: str) -> None:
+    values = {"nfd": {"enabled": True}, "node-feature-discovery": {"image": image}}
+    assert chart_images(values, {"dependencies": dependencies}) == [f"registry.k8s.io/nfd/node-feature-discovery:{tag}"]
 
 
 def test_virtual_machine_components_count_only_where_they_are_deployed() -> None:
     values = merge(CHART, {"sandboxWorkloads": {"enabled": True}, "nfd": {"enabled": False}})
-    images = chart_images(values, "v25.3.4")
+    images = chart_images(values, ABOUT)
     assert "registry.example/nvidia/cuda:12.0" in images
     assert not [image for image in images if "node-feature-discovery" in image]
