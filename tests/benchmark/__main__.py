@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line: python -m tests.benchmark [--sizes 100,1000,5000] [--runs 5] [--output DIRECTORY]."""
+"""Command line: python -m tests.benchmark [--sizes 100,1000,5000] [--site-sizes 3,1000] [--runs 5] [--operations …] [--output DIRECTORY]."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import os
 import sys
 import tempfile
 import typing as t
+from dataclasses import replace
 from pathlib import Path
 
-from tests.benchmark.contestants import CONFIG_MAP, LABELLING, MAP, NAMESPACE, READING, Contestant, Context, kubectl, playbook, recipe
+from tests.benchmark.contestants import ANSIBLE_ALONE, CONFIG_MAP, LABELLING, MAP, NAMESPACE, READING, Contestant, Context, kubectl, playbook, recipe
 from tests.benchmark.fleet import label_all, settle, write_node_set
 from tests.benchmark.latency import measure_politeness
 from tests.benchmark.measure import Sample, machine, measure, versions
@@ -33,6 +34,7 @@ def main() -> int:
     """Measure everything that was asked for and write the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="100,1000,5000", help="numbers of GPU nodes, comma separated")
+    parser.add_argument("--site-sizes", default="3,1000", help="numbers of GPU nodes for the main job as a whole")
     parser.add_argument("--runs", type=int, default=5, help="paired runs")
     parser.add_argument("--operations", default="", help="comma separated; all by default")
     parser.add_argument("--output", type=Path, default=Path("docs/benchmark"), help="where the tables go")
@@ -40,9 +42,13 @@ def main() -> int:
     wanted = set(filter(None, options.operations.split(",")))
     before, results = machine(), t.cast(Results, {})
     extra: list[str] = []
-    for size in map(int, options.sizes.split(",")):
+    for size in map(int, filter(None, options.sizes.split(","))):
         with tempfile.TemporaryDirectory() as name:
             measure_size(size, options.runs, wanted, Path(name), results, extra)
+    if not wanted or "site" in wanted:
+        for size in map(int, options.site_sizes.split(",")):
+            with tempfile.TemporaryDirectory() as name:
+                measure_site(size, options.runs, Path(name), results)
     programs = {"kubectl": [kubectl(), "version", "--client"], "ansible": [str(Path(sys.executable).parent / "ansible"), "--version"]}
     found = versions(programs)
     options.output.mkdir(parents=True, exist_ok=True)
@@ -66,6 +72,8 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
         bed.wait_for("pods of all agents", lambda: len(bed.api.list(f"/api/v1/namespaces/{NAMESPACE}/pods")) >= 3 * size, 900, 2)
         context = Context(bed, names, VALUE, directory)
         for run in range(runs):
+            for contestant in ANSIBLE_ALONE:
+                _take(context, "Ansible alone", contestant, results)
             for operation, contestants in LABELLING.items():
                 if not wanted or operation in wanted:
                     _run_labelling(context, operation, _rotated(contestants, run), results)
@@ -78,8 +86,6 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
             extra.append(measure_politeness(context))
     finally:
         bed.stop()
-    if not wanted or "site" in wanted:
-        _measure_site(size, runs, directory, results)
 
 
 def _rotated(contestants: tuple[Contestant, ...], run: int) -> tuple[Contestant, ...]:
@@ -102,13 +108,18 @@ def _run_labelling(context: Context, operation: str, contestants: tuple[Contesta
 
 
 def _take(context: Context, operation: str, contestant: Contestant, results: Results) -> None:
-    scale = len(context.names) / min(contestant.nodes, len(context.names)) if contestant.nodes else 1.0
-    sample = measure(context.bed, contestant.command(context), context.environment, scale=scale)
-    results.setdefault((len(context.names), operation, contestant.name), []).append(sample)
-    print(f"{len(context.names)} nodes, {operation}, {contestant.name}: {sample.wall:.2f} s, {dict(sample.requests)}", flush=True)
+    size = len(context.names)
+    sample = measure(context.bed, contestant.command(context), context.environment)
+    if contestant.nodes and contestant.nodes < size:
+        sample = replace(sample, scale=size / contestant.nodes)
+        if contestant.start:
+            start = results[size, "Ansible alone", contestant.start][-1]
+            sample = replace(sample, start_wall=start.wall, start_cpu=start.cpu)
+    results.setdefault((size, operation, contestant.name), []).append(sample)
+    print(f"{size} nodes, {operation}, {contestant.name}: {sample.wall:.2f} s, {dict(sample.requests)}", flush=True)
 
 
-def _measure_site(size: int, runs: int, directory: Path, results: Results) -> None:
+def measure_site(size: int, runs: int, directory: Path, results: Results) -> None:
     """The main job as a whole against the document by hand, first on an empty cluster, then again; agents without delays."""
     node_set = directory / "nodes.yml"
     write_node_set(node_set, size)

@@ -58,6 +58,8 @@ def settle(bed: TestBed) -> list[str]:
 
 
 def label_all(bed: TestBed, values: t.Mapping[str, str | None]) -> None:
-    """Put the config label of each named node to a value (None: absent) by the bed's own client."""
+    """Put the config label of each named node to a value (None: absent) by the bed's own client; nodes that have it are left alone."""
+    present = {node["metadata"]["name"]: node["metadata"]["labels"].get(CONFIG_LABEL) for node in bed.api.list("/api/v1/nodes")}
+    wanted = [(name, value) for name, value in values.items() if present[name] != value]
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda pair: bed.api.patch(f"/api/v1/nodes/{pair[0]}", {"metadata": {"labels": {CONFIG_LABEL: pair[1]}}}), values.items()))
+        list(pool.map(lambda pair: bed.api.patch(f"/api/v1/nodes/{pair[0]}", {"metadata": {"labels": {CONFIG_LABEL: pair[1]}}}), wanted))

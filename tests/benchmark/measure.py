@@ -28,7 +28,8 @@ class CommandFailed(Exception):
 class Sample:
     """One run: seconds of wall and client CPU time, peak resident MiB, requests by verb, MiB received.
 
-    ``scale`` is 1 for a run over all nodes; a contestant too slow for that ran on a sample and its figures are multiplied by it.
+    ``scale`` is 1 for a run over all nodes; a contestant too slow for that ran on a sample and its figures are multiplied by it,
+    except ``start_wall`` and ``start_cpu``: what the program takes before it looks at the first node.
     """
 
     wall: float
@@ -37,6 +38,18 @@ class Sample:
     requests: t.Mapping[str, int]
     received: float
     scale: float = 1.0
+    start_wall: float = 0.0
+    start_cpu: float = 0.0
+
+    @property
+    def whole_wall(self) -> float:
+        """Seconds for all nodes."""
+        return self.start_wall + max(self.wall - self.start_wall, 0.0) * self.scale
+
+    @property
+    def whole_cpu(self) -> float:
+        """CPU seconds for all nodes."""
+        return self.start_cpu + max(self.cpu - self.start_cpu, 0.0) * self.scale
 
     @property
     def mutating(self) -> int:
@@ -44,7 +57,7 @@ class Sample:
         return sum(self.requests.get(verb, 0) for verb in ("create", "update", "patch", "delete", "deletecollection"))
 
 
-def measure(bed: TestBed, command: t.Sequence[str], environment: t.Mapping[str, str], *, users: t.Collection[str] = ("admin",), scale: float = 1.0) -> Sample:
+def measure(bed: TestBed, command: t.Sequence[str], environment: t.Mapping[str, str], *, users: t.Collection[str] = ("admin",)) -> Sample:
     """Run ``command`` against the bed and count. Raises CommandFailed when it does not end with 0."""
     mark, received = bed.mark(), _bytes_sent(bed)
     with tempfile.TemporaryFile() as output:
@@ -60,7 +73,7 @@ def measure(bed: TestBed, command: t.Sequence[str], environment: t.Mapping[str, 
     received = _bytes_sent(bed) - received
     # The bed's own components keep talking; only the contestant's user counts.
     requests = collections.Counter(event.verb + (" dry-run" if event.dry_run else "") for event in bed.audit(mark) if event.user in users)
-    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, dict(requests), received / 2**20, scale)
+    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, dict(requests), received / 2**20)
 
 
 def _bytes_sent(bed: TestBed) -> float:

@@ -16,7 +16,7 @@ Results = t.Mapping[tuple[int, str, str], t.Sequence[Sample]]  # (nodes, operati
 
 def ratios(theirs: t.Sequence[Sample], ours: t.Sequence[Sample]) -> float:
     """The median over the runs of their wall time over ours, each scaled to all nodes."""
-    return statistics.median(a.wall * a.scale / (b.wall * b.scale) for a, b in zip(theirs, ours, strict=True))
+    return statistics.median(a.whole_wall / b.whole_wall for a, b in zip(theirs, ours, strict=True))
 
 
 def markdown(results: Results, ours: t.Collection[str], machine: t.Mapping[str, str], versions: t.Mapping[str, str], runs: int) -> str:
@@ -36,13 +36,13 @@ HEAD = "| who | wall s | times ours | CPU s | peak MiB | requests | MiB sent by 
 
 def _row(name: str, samples: t.Sequence[Sample], base: t.Sequence[Sample] | None) -> str:
     scale = samples[0].scale
-    note = f" (measured on a sample, times {scale:g})" if scale != 1 else ""
+    note = f" (sample, its share times {scale:g})" if scale != 1 else ""
     times = "1" if base is samples else "" if base is None else f"{ratios(samples, base):.2f}"
     requests = ", ".join(f"{round(count * scale)} {verb}" for verb, count in sorted(samples[-1].requests.items())) or "none"
     figures = (
-        f"{statistics.median(s.wall for s in samples) * scale:.2f}",
+        f"{statistics.median(s.whole_wall for s in samples):.2f}",
         times,
-        f"{statistics.median(s.cpu for s in samples) * scale:.2f}",
+        f"{statistics.median(s.whole_cpu for s in samples):.2f}",
         f"{max(s.rss for s in samples):.0f}",
         requests,
         f"{statistics.median(s.received for s in samples) * scale:.2f}",
