@@ -1,13 +1,17 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job: gpuops.mps.site from an empty cluster, and again."""
+"""The main job, run from the built artefact: gpuops.mps.site from an empty cluster, and again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from tests.artefact import build_artefact, install_artefact
 from tests.integration.observation import LAB_GPUS, MIG_INSTANCES, MIG_NODE, allocatable, ask_daemon
 from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
 from tests.testbed.bed import TestBed
@@ -23,11 +27,23 @@ DECLARATION = {
 }
 
 
-def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any]) -> None:
+@pytest.fixture
+def run_site(run_ansible: Callable[..., Any], tmp_path: Path) -> Callable[..., Any]:
+    """`run_site(bed, variables) -> AnsibleRun`: the playbook of the archive, installed into an otherwise empty path."""
+    collections = tmp_path / "collections"
+    install_artefact(build_artefact(tmp_path), collections)
+
+    def run(bed: TestBed, variables: dict[str, Any]) -> Any:
+        return run_ansible("gpuops.mps.site", bed, variables=variables, environ={"ANSIBLE_COLLECTIONS_PATH": str(collections)})
+
+    return run
+
+
+def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_site: Callable[..., Any]) -> None:
     bed = bed_factory("site")
     variables = {**DECLARATION, **operator_variables(bed)}
 
-    first = run_ansible("gpuops.mps.site", bed, variables=variables)
+    first = run_site(bed, variables)
     assert first.status == 0, first.failure()
     assert first.changed > 0
     replicas = dict.fromkeys(LAB_GPUS, 2) | dict.fromkeys(T4_NODES, 4)
@@ -37,7 +53,7 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_facto
     assert bed.api.list("/apis/apps/v1/namespaces/default/deployments") == [], "the proof's Deployment was left behind"
 
     since = bed.mark()
-    second = run_ansible("gpuops.mps.site", bed, variables=variables)
+    second = run_site(bed, variables)
     assert (second.status, second.changed) == (0, 0), second.failure()
     requests = [event for event in bed.audit(since) if event.user == "admin"]
     assert len(requests) > 5, "the second run was not seen in the audit log"
@@ -45,7 +61,7 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_facto
     assert allocatable(bed) == shared
 
     variables["mps_configs"] = {**DECLARATION["mps_configs"], "mps-four": {"replicas": 8}}
-    third = run_ansible("gpuops.mps.site", bed, variables=variables)
+    third = run_site(bed, variables)
     assert third.status == 0, third.failure()
     assert allocatable(bed) == shared | {node: 8 * LAB_GPUS[node] for node in T4_NODES}
     assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "12.0"

@@ -36,6 +36,7 @@ CHART = {
     "vfioManager": {"enabled": True, "repository": "registry.example/nvidia", "image": "cuda", "version": "12.0"},
     "vgpuManager": {"enabled": False, "repository": "", "image": "vgpu-manager", "version": ""},
 }
+ABOUT = {"appVersion": "v25.3.4", "dependencies": [{"name": "node-feature-discovery", "version": "v0.17.3"}]}
 
 
 def test_the_config_is_always_there_and_the_user_wins_elsewhere() -> None:
@@ -59,7 +60,7 @@ def test_a_mirror_replaces_the_host_of_every_repository() -> None:
     assert values["operator"]["initContainer"]["repository"] == "mirror.local:5000/gpu/nvidia"
     assert values["node-feature-discovery"]["image"]["repository"] == "mirror.local:5000/gpu/nfd/node-feature-discovery"
     assert "vgpuManager" not in values, "an empty repository stays empty"
-    mirrored = chart_images(merge(CHART, values), "v25.3.4")
+    mirrored = chart_images(merge(CHART, values), ABOUT)
     assert mirrored
     assert all(image.startswith("mirror.local:5000/gpu/") for image in mirrored)
 
@@ -76,9 +77,6 @@ def test_a_proxy_is_given_in_both_spellings() -> None:
     values = chart_values({}, config=CONFIG, chart={}, proxy={"https_proxy": "http://proxy:3128", "no_proxy": "", "http_proxy": None})
     environment = [{"name": "HTTPS_PROXY", "value": "http://proxy:3128"}, {"name": "https_proxy", "value": "http://proxy:3128"}]
     assert values["driver"] == values["toolkit"] == {"env": environment}
-
-
-ABOUT = {"appVersion": "v25.3.4", "dependencies": [{"name": "node-feature-discovery", "version": "v0.17.3"}]}
 
 
 def test_images_of_enabled_components_once_each() -> None:
