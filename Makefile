@@ -20,7 +20,7 @@ RUN := .venv/bin/python
 PYTEST := .venv/bin/pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help venv binaries demo test checks lint unit integration testbed testbed-down bench molecule docs test-reliability
+.PHONY: help venv binaries demo test checks lint unit integration testbed testbed-down bench molecule docs test-reliability fuzz
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -e 's/:.*##/\t/' | expand -t 20
@@ -74,6 +74,9 @@ bench: venv binaries ## measure the collection against other ways on 100, 1000 a
 
 test-reliability: venv binaries ## every operation with every fault between client and API server
 	@$(RUN) -m tests.reliability
+
+fuzz: venv ## a hundred thousand hostile inputs, some 20 minutes (CASES=2000 for fewer)
+	@$(RUN) -m tests.fuzz $(if $(CASES),--cases $(CASES))
 
 molecule: venv binaries ## the molecule scenario on a test bed (SCENARIO=kind needs Docker)
 	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections PATH=$(CURDIR)/.venv/bin:$$PATH molecule test --scenario-name $(or $(SCENARIO),default)

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import visible
+
 Object = dict[str, t.Any]
 
 
@@ -22,8 +24,8 @@ class ClusterError(Exception):
     """
 
     def __init__(self, message: str, *, code: str, remedy: str, status: int | None = None, subject: str = "", reason: str = "") -> None:
-        super().__init__(message)
-        self.message = message
+        self.message = visible(message)
+        super().__init__(self.message)
         self.code = code
         self.remedy = remedy
         self.status = status

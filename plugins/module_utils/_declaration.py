@@ -20,6 +20,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._names import (
     node_name_problem,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._selectors import SelectorError, parse_selector
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named, shown
 
 MIG_STRATEGIES = ("none", "single", "mixed")
 
@@ -155,12 +156,12 @@ class _Parser:
         return tuple(self._config(name, options) for name, options in value.items())
 
     def _config(self, name: object, options: object) -> SharingConfig:
-        path = f"mps_configs.{name}"
+        path = f"mps_configs.{named(name)}"
         self._config_name(name, path)
         fields = self._options(options, path, _CONFIG_OPTIONS)
         replicas = self._replicas(fields, f"{path}.replicas")
         config = SharingConfig(
-            name=str(name),
+            name=named(name),
             strategy=Strategy.NONE if "replicas" not in fields else Strategy.MPS,
             replicas=replicas,
             rename_by_default=self._typed(fields, "rename_by_default", bool, path) or False,
@@ -177,7 +178,7 @@ class _Parser:
 
     def _config_name(self, name: object, path: str) -> None:
         if not isinstance(name, str):
-            self.add("config-name", path, f"the name {name} is {_kind(name)}, not a text", "Put the name into quotes.")
+            self.add("config-name", path, f"the name {named(name)} is {_kind(name)}, not a text", "Put the name into quotes.")
         elif is_template(name):
             self._template(name, path)
         elif problem := name_problem(name):
@@ -189,9 +190,9 @@ class _Parser:
             return None
         if replicas < 2:
             whole = " For whole GPUs write the config as {}, without replicas." if replicas == 1 else ""
-            self.add("replicas-below-two", path, f"{replicas} replicas: the device plugin refuses fewer than 2.{whole}")
+            self.add("replicas-below-two", path, f"{shown(replicas)} replicas: the device plugin refuses fewer than 2.{whole}")
         elif replicas > REPLICAS_FROM_TURING:
-            self.add("replicas-above-every-cap", path, f"{replicas} replicas: no GPU takes more than {REPLICAS_FROM_TURING} MPS clients")
+            self.add("replicas-above-every-cap", path, f"{shown(replicas)} replicas: no GPU takes more than {REPLICAS_FROM_TURING} MPS clients")
         return replicas
 
     def _mig_strategy(self, fields: Mapping[str, Any], path: str) -> str | None:
@@ -210,9 +211,9 @@ class _Parser:
             return {}
         for name in value:
             if name not in names:
-                suggestion = closest(str(name), names)
+                suggestion = closest(named(name), names)
                 remedy = f"Did you mean '{suggestion}'?" if suggestion else f"The options are: {', '.join(names)}."
-                self.add("unknown-option", f"{path}.{name}", f"'{name}' is no option", remedy)
+                self.add("unknown-option", f"{path}.{named(name)}", f"'{named(name)}' is no option", remedy)
         return {name: item for name, item in value.items() if name in names}
 
     def _typed(self, fields: Mapping[str, Any], name: str, wanted: type, path: str = "") -> Any:
@@ -227,7 +228,7 @@ class _Parser:
             return value
         words = {int: "a whole number", bool: "true or false", str: "a text", list: "a list", Mapping: "a mapping"}
         quotes = " without quotes" if isinstance(value, str) and wanted in (int, bool) else ""
-        self.add("option-type", where, f"{value!r} is {_kind(value)} where {words[wanted]} belongs", f"Write {words[wanted]}{quotes}.")
+        self.add("option-type", where, f"{shown(value)} is {_kind(value)} where {words[wanted]} belongs", f"Write {words[wanted]}{quotes}.")
         return None
 
     def _template(self, value: str, path: str) -> None:
@@ -327,14 +328,14 @@ class _Parser:
             labels=self._labels(fields, path),
         )
         if match.memory_at_least and match.memory_at_most and match.memory_at_least > match.memory_at_most:
-            message = f"memory_at_least {match.memory_at_least} is above memory_at_most {match.memory_at_most}: no GPU fits"
+            message = f"memory_at_least {shown(match.memory_at_least)} is above memory_at_most {shown(match.memory_at_most)}: no GPU fits"
             self.add("match-value", f"{path}.memory_at_least", message)
         return match
 
     def _positive(self, fields: Mapping[str, Any], name: str, path: str) -> int | None:
         number = self._typed(fields, name, int, path)
         if number is not None and number < 1:
-            self.add("match-value", f"{path}.{name}", f"{number} is not a positive number")
+            self.add("match-value", f"{path}.{name}", f"{shown(number)} is not a positive number")
         return number
 
     def _word(self, fields: Mapping[str, Any], name: str, path: str) -> str | None:
@@ -355,14 +356,14 @@ class _Parser:
     def _labels(self, fields: Mapping[str, Any], path: str) -> tuple[tuple[str, str], ...]:
         labels = self._typed(fields, "labels", Mapping, path) or {}
         for key, value in labels.items():
-            where = f"{path}.labels.{key}"
+            where = f"{path}.labels.{named(key)}"
             if not isinstance(key, str) or not isinstance(value, str):
-                self.add("option-type", where, f"the label {key!r}: {value!r} is not a pair of texts", "Put label keys and values into quotes.")
+                self.add("option-type", where, f"the label {shown(key)}: {shown(value)} is not a pair of texts", "Put label keys and values into quotes.")
             elif is_template(value):
                 self._template(value, where)
             elif problem := label_key_problem(key) or label_value_problem(value):
                 self.add("match-value", where, f"the label {key}={value} {problem}")
-        return tuple(sorted((str(key), str(value)) for key, value in labels.items()))
+        return tuple(sorted((named(key), named(value)) for key, value in labels.items()))
 
     def check_members(self, groups: tuple[NodeGroup, ...]) -> None:
         """A node that two groups with different configs list by name."""

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import DaemonLimits
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import visible
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node, Pod, Snapshot
 
 LINK_POLICY = "policy"
@@ -67,6 +68,10 @@ class Evidence:
     value: str
     expected: str = ""
 
+    def __post_init__(self) -> None:
+        for name in ("subject", "field", "value", "expected"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
+
 
 @dataclass(frozen=True)
 class Break:
@@ -79,6 +84,9 @@ class Break:
     passing: bool = False
     stale: bool = False
     remedy: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "message", visible(self.message))
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils import (
     _catalogue_rollout,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._catalogue import CatalogueEntry, Severity
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import visible
 
 __all__ = ["CATALOGUE", "CatalogueEntry", "Finding", "Severity", "check_accept", "closest", "finding", "is_final", "split_accepted"]
 
@@ -28,7 +29,8 @@ class Finding:
     """One thing that is wrong or worth knowing.
 
     ``path`` says where in what the user wrote or what the cluster holds (``mps_configs.mps-four.replicas``);
-    ``subject`` names the object concerned when there is one (``node/gpu-01``, ``configmap/namespace/name``).
+    ``subject`` names the object concerned when there is one (``node/gpu-01``, ``configmap/namespace/name``). All texts are
+    made visible: they quote names, values and logs that anybody may have written.
     """
 
     code: str
@@ -37,6 +39,10 @@ class Finding:
     message: str
     remedy: str
     subject: str = ""
+
+    def __post_init__(self) -> None:
+        for name in ("path", "message", "remedy", "subject"):
+            object.__setattr__(self, name, visible(getattr(self, name)))
 
     def as_dict(self) -> dict[str, str]:
         """The finding as plain data for a module's result."""

@@ -13,6 +13,8 @@ import typing as t
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named, visible
+
 # Where the page about each finding is; the code is the page's anchor.
 FINDINGS_URL = "https://github.com/gpuops/gpuops.mps/blob/main/docs/docsite/rst/findings.rst#"
 CLEAN = "clean"
@@ -126,13 +128,14 @@ def make_report(
 ) -> Report:
     """The report of a verification, with what a rollout or plan changed and what a proof showed where there are any. Never raises."""
     verified, changed, proven = (_mapping(one) for one in (verification, rollout, proof))
+    findings_url = _text(findings_url)
     before = {_text(one.get("name")): one for one in _mappings(changed.get("nodes"))}
     proofs = {_text(one.get("node")): one for one in _mappings(proven.get("nodes"))}
     nodes = tuple(_node(one, before, proofs, findings_url) for one in _mappings(verified.get("nodes")))
     drift = _findings(verified.get("drift"), findings_url)
     findings = _once((*_findings(verified.get("findings"), findings_url), *_findings(proven.get("findings"), findings_url)))
     return Report(
-        title=title,
+        title=_text(title),
         state=_state(nodes, drift, proven),
         server=_text(verified.get("server")),
         namespace=_text(verified.get("namespace")),
@@ -255,10 +258,11 @@ def _text(value: object) -> str:
     """A value as text without control characters, which neither XML nor a terminal takes well."""
     if value is None or isinstance(value, (Mapping, list, tuple, set)):
         return ""
-    return "".join(character for character in str(value) if character in "\n\t" or character.isprintable())
+    return visible(named(value))
 
 
 def _number(value: object) -> int | None:
     if isinstance(value, bool) or not isinstance(value, (int, str)):
         return None
-    return value if isinstance(value, int) else int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+    number = value if isinstance(value, int) else int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
+    return number if number is not None and abs(number) < 10**18 else None

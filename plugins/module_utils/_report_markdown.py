@@ -13,8 +13,8 @@ from ansible_collections.gpuops.mps.plugins.module_utils._report import FindingR
 _GROUP_HEAD = ("Group", "Config", "From", "Nodes", "Verified", "Allocatable", "Threads %", "MiB per client")
 _NODE_HEAD = ("Node", "Verdict", "GPU", "Config", "Replicas", "Allocatable", "Threads %", "MiB per client", "Proof")
 _ACTIVE = "\\`*_[]<>#|~&"
-# What makes a list or a heading of a line that begins with it.
-_LINE_START = re.compile(r"[-+=]|\d+[.)]")
+# What makes a list, a heading or a line of a text that begins with it: a run of signs, or a number before one.
+_LINE_START = re.compile(r"[-+=]+|\d+(?=[.)])")
 
 
 def write_markdown(report: Report) -> str:
@@ -102,9 +102,10 @@ def _plain(text: str) -> str:
     if flat == "-":
         return flat
     start = _LINE_START.match(flat)
-    if start:
-        return f"{flat[: start.end() - 1]}\\{flat[start.end() - 1]}{_plain(flat[start.end() :]) if flat[start.end() :] else ''}"
-    return "".join(f"\\{character}" if character in _ACTIVE else character for character in flat)
+    signs = start.group() if start and not start.group().isdigit() else ""
+    escaped = "".join(f"\\{sign}" for sign in signs) or (f"{start.group()}\\" if start else "")
+    rest = flat[start.end() :] if start else flat
+    return escaped + "".join(f"\\{character}" if character in _ACTIVE else character for character in rest)
 
 
 def _address(url: str) -> str:

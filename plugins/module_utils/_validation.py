@@ -17,6 +17,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._groups import membersh
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, label_must_equal_default
 from ansible_collections.gpuops.mps.plugins.module_utils._pair_checks import check_config
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import predict
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Node
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import node_of
 from ansible_collections.gpuops.mps.plugins.module_utils._workload import lint_manifest, requests_above_one_fail
@@ -108,7 +109,7 @@ def _texts(request: Request) -> tuple[list[_Given], list[Finding]]:
         return [], [finding("declaration-shape", "config_map_data", "config_map_data is no mapping of keys to texts")]
     wrong = [key for key, text in data.items() if not isinstance(key, str) or not isinstance(text, str)]
     findings = [
-        finding("option-type", str(key), "the value under the key is not a text", remedy="Give the text of the config file; in YAML begin it with '|'.")
+        finding("option-type", named(key), "the value under the key is not a text", remedy="Give the text of the config file; in YAML begin it with '|'.")
         for key in wrong
     ]
     readings, map_findings = read_config_map({key: text for key, text in data.items() if key not in wrong}, plugin_version=request.plugin_version)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -29,6 +30,15 @@ def test_a_value_stays_in_its_cell_and_is_no_markup(value: str) -> None:
     row = next(line for line in text.splitlines() if line.startswith("| gpu-1 |"))
     assert len(re.findall(r"(?<!\\)(?:\\\\)*\|", row)) == 10
     assert not re.search(r"(?<!\\)(?:\\\\)*[<`*\[]", row)
+
+
+@pytest.mark.parametrize(
+    ("line", "start"),
+    [("-" * 5_000, "\\-\\-\\-"), ("- " * 2_500, "\\- - -"), ("1. first", "1\\. first"), ("+1) x", "\\+1) x"), ("=== a", "\\=\\=\\= a"), ("12 GPUs", "12 GPUs")],
+)
+def test_a_line_makes_no_list_however_it_begins(line: str, start: str) -> None:
+    text = write_markdown(make_report({"nodes": [{**GOOD, "verdict": "broken", "reason": line}]}))
+    assert f"\n\n{start}" in text
 
 
 @given(st.text(alphabet=st.sampled_from("`~ab\n"), max_size=30))
