@@ -13,7 +13,7 @@ import traceback
 
 from hypothesis import HealthCheck, given, seed, settings
 
-from tests.unit.conftest import COLLECTIONS
+from tests.integration.ansible_runs import COLLECTIONS
 
 sys.path.insert(0, str(COLLECTIONS))
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import typing as t
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from tests.testbed.bed import TestBed
 
@@ -16,24 +16,32 @@ MAP = "mps-configs"
 MAP_PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{MAP}"
 POLICY_PATH = "/apis/nvidia.com/v1/clusterpolicies/cluster-policy"
 LABEL = "nvidia.com/device-plugin.config"
+LEASE = f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/gpuops-mps-rollout"
+FAULT = "testbed.gpuops.example/fault"
 CONFIGS: dict[str, t.Any] = {"none": {}, "mps-four": {"replicas": 4}}
 GROUPS = [{"name": "all", "config": "mps-four", "match": {"product": "Tesla-T4"}}]
+Result = t.Mapping[str, t.Any]
 FOREIGN = {"annotations": {"example.com/owner": "platform team"}, "labels": {"example.com/tier": "gold"}}
 
 
 @dataclass(frozen=True)
 class Operation:
-    """One module call. ``prepare`` brings the bed to where it starts, ``converged`` tells whether its work is done there."""
+    """One module call. ``prepare`` brings the bed to where it starts, ``converged`` tells from bed and result whether its work is done.
+
+    ``meanwhile`` is done when the operation's first watch is under way. ``slow`` ones wait for agents;
+    those with an ``action`` need Ansible around them.
+    """
 
     name: str
     module: str
     arguments: t.Mapping[str, t.Any]
     prepare: t.Callable[[TestBed], None]
-    converged: t.Callable[[TestBed], bool]
+    converged: t.Callable[[TestBed, t.Mapping[str, t.Any]], bool]
     writes: bool = True
     watches: bool = False
     slow: bool = False
-    users: tuple[str, ...] = field(default=("admin",))
+    action: bool = False
+    meanwhile: t.Callable[[TestBed], None] | None = None
 
 
 def config_texts(bed: TestBed) -> dict[str, str]:
@@ -71,7 +79,8 @@ def write_map_and_policy(bed: TestBed) -> None:
     """The map, and the policy that points at it."""
     write_map(bed)
     bed.api.patch(POLICY_PATH, {"spec": {"devicePlugin": {"config": {"name": MAP}}}})
-    bed.wait_until_settled()
+    if bed.settings.operator:
+        bed.wait_until_settled()
 
 
 def share(bed: TestBed) -> None:
@@ -79,61 +88,103 @@ def share(bed: TestBed) -> None:
     write_map_and_policy(bed)
     for name in config_labels(bed):
         bed.api.patch(f"/api/v1/nodes/{name}", {"metadata": {"labels": {LABEL: "mps-four"}}})
-    bed.wait_for("shared GPUs", lambda: all(count == 8 for count in allocatable(bed).values()), 120)
+    if bed.settings.agents:
+        bed.wait_for("shared GPUs", lambda: all(count == 8 for count in allocatable(bed).values()), 120)
 
 
 def nothing(bed: TestBed) -> None:
     """Start from the bed's first state."""
 
 
-def shared_everywhere(bed: TestBed) -> bool:
+def stuck(bed: TestBed) -> None:
+    """Every GPU shared, but the device plugin of one node has just been restarted and does not register its GPUs yet."""
+    share(bed)
+    bed.api.patch("/api/v1/nodes/gpu-2", {"metadata": {"annotations": {FAULT: "plugin-stuck"}}})
+    plugin = f"/api/v1/namespaces/{NAMESPACE}/pods"
+    for pod in bed.api.list(plugin, labelSelector="app=nvidia-device-plugin-daemonset", fieldSelector="spec.nodeName=gpu-2"):
+        bed.api.delete(f"{plugin}/{pod['metadata']['name']}")
+    bed.wait_for("missing GPUs", lambda: allocatable(bed)["gpu-2"] == 0, 60)
+
+
+def unstick(bed: TestBed) -> None:
+    """Let the device plugin register."""
+    bed.api.patch("/api/v1/nodes/gpu-2", {"metadata": {"annotations": {FAULT: None}}})
+
+
+def shared_everywhere(bed: TestBed, _result: Result) -> bool:
     """Whether the whole main job is done: map, policy, labels, allocatable; and nothing of a rollout is left behind."""
     nodes = [node for node in bed.api.list("/api/v1/nodes") if node["metadata"]["name"].startswith("gpu-")]
     cordoned = [node["metadata"]["name"] for node in nodes if node["spec"].get("unschedulable")]
     labelled = set(config_labels(bed).values()) == {"mps-four"}
-    return not cordoned and labelled and policy_config(bed).get("name") == MAP and all(count == 8 for count in allocatable(bed).values())
+    held = ((bed.api.find(LEASE) or {}).get("spec") or {}).get("holderIdentity")
+    done = not cordoned and not held and labelled and policy_config(bed).get("name") == MAP
+    return done and all(count == 8 for count in allocatable(bed).values())
 
 
-def no_proof_left(bed: TestBed) -> bool:
-    """Whether no workload of the proof is left in any namespace."""
+def proven(bed: TestBed, result: Result) -> bool:
+    """Whether every node was proven, and no workload of the proof is left in any namespace."""
     left = bed.api.list("/apis/apps/v1/deployments") + bed.api.list("/api/v1/pods")
-    return not [item for item in left if "mps-verification" in item["metadata"]["name"] or "gpuops.mps" in json.dumps(item["metadata"].get("labels", {}))]
+    ours = [item for item in left if "gpuops.mps" in json.dumps(item["metadata"].get("labels", {}))]
+    return bool(result.get("passed")) and not ours
 
 
-def always(bed: TestBed) -> bool:
-    """For readers: there is nothing to converge to."""
-    return True
+def unchanged(bed: TestBed, result: Result) -> bool:
+    """For readers: the answer is about both nodes, and all is as it was."""
+    nodes = {node.get("name") or node.get("node") for node in result["nodes"]}
+    return not result["changed"] and nodes == {"gpu-1", "gpu-2"} and all(count == 8 for count in allocatable(bed).values())
+
+
+def verified(bed: TestBed, result: Result) -> bool:
+    """For the verification: both nodes are as they should be in the end."""
+    return bool(result["verified"]) and unchanged(bed, result)
+
+
+def removed(bed: TestBed) -> None:
+    """Something to remove that nothing uses: the map beside a policy that does not refer to it."""
+    write_map(bed)
+    annotations = {"gpuops.mps/managed-keys": json.dumps(sorted(CONFIGS))}
+    bed.api.patch(MAP_PATH, {"metadata": {"annotations": annotations}, "data": {"theirs": "version: v1\n"}})
 
 
 DECLARATION = {"configs": CONFIGS, "node_groups": GROUPS, "namespace": NAMESPACE, "config_map": MAP}
+ABSENT = {"namespace": NAMESPACE, "config_map": MAP, "state": "absent"}
 OPERATIONS: t.Mapping[str, Operation] = {
     operation.name: operation
     for operation in (
-        Operation("info", "mps_info", {}, share, always, writes=False),
-        Operation("plan", "mps_plan_info", DECLARATION, share, always, writes=False),
-        Operation("verify", "mps_verify_info", {"wait": True, "wait_timeout": 30}, share, always, writes=False, watches=True),
+        Operation("info", "mps_info", {}, share, unchanged, writes=False),
+        Operation("plan", "mps_plan_info", DECLARATION, share, unchanged, writes=False),
+        Operation("verify", "mps_verify_info", {"wait": True, "wait_timeout": 45}, stuck, verified, writes=False, watches=True, meanwhile=unstick),
         Operation(
             "config",
             "mps_config",
             {"configs": CONFIGS, "namespace": NAMESPACE, "config_map": MAP},
             nothing,
-            lambda bed: set(config_texts(bed)) == set(CONFIGS),
+            lambda bed, _result: set(config_texts(bed)) == set(CONFIGS),
         ),
         Operation(
             "policy",
             "mps_policy",
             {"config_map": MAP, "default": "none", "namespace": NAMESPACE},
             write_map,
-            lambda bed: policy_config(bed) == {"name": MAP, "default": "none"},
+            lambda bed, _result: policy_config(bed) == {"name": MAP, "default": "none"},
         ),
         Operation(
             "nodes",
             "mps_nodes",
             {"node_groups": GROUPS, "namespace": NAMESPACE},
             write_map_and_policy,
-            lambda bed: set(config_labels(bed).values()) == {"mps-four"},
+            lambda bed, _result: set(config_labels(bed).values()) == {"mps-four"},
         ),
-        Operation("rollout", "mps_rollout", DECLARATION, nothing, shared_everywhere, watches=True, slow=True),
-        Operation("proof", "mps_proof", {}, share, no_proof_left, watches=True, slow=True),
+        Operation("rollout", "mps_rollout", DECLARATION, nothing, shared_everywhere, watches=True, slow=True, action=True),
+        Operation("proof", "mps_proof", {}, share, proven, watches=True, slow=True),
+        Operation("config-absent", "mps_config", ABSENT, removed, lambda bed, _result: set(config_texts(bed)) == {"theirs"}),
+        Operation("policy-absent", "mps_policy", ABSENT, write_map_and_policy, lambda bed, _result: policy_config(bed) == {}),
+        Operation(
+            "nodes-absent",
+            "mps_nodes",
+            {**ABSENT, "node_groups": [{"name": "all", "match": {"product": "Tesla-T4"}}]},
+            share,
+            lambda bed, _result: set(config_labels(bed).values()) == {None},
+        ),
     )
 }
