@@ -1,14 +1,22 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What ties the role gpu_operator to a test bed, and a declaration that fits the node set lab."""
+"""What ties the role gpu_operator to a test bed, and a declaration that fits the node set lab.
+
+`python -m tests.integration.operator_variables [NAME]` prints the variables for the bed of that name as JSON; without a name those for
+a cluster that is none, to which Helm and the chart come as they come to a user.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from typing import Any
 
-from tests.testbed.bed import TestBed
-from tests.testbed.chart import bed_values, chart_directory
+from tests.testbed.bed import Settings, TestBed
+from tests.testbed.build import build
+from tests.testbed.chart import bed_values, chart_directory, simulation_values
+from tests.testbed.layout import Layout
 
 # The MIG node cannot share; everything else gets two clients for each GPU, the T4 nodes four.
 LAB_DECLARATION: dict[str, Any] = {
@@ -34,3 +42,16 @@ def operator_variables(bed: TestBed, *, helm: str = "helm4") -> dict[str, Any]:
         "gpu_operator_wait_timeout": 300,
         "gpu_operator_wait_sleep": 2,
     }
+
+
+def main(names: list[str]) -> None:
+    """Print the variables of the bed, if one is named."""
+    settings = Settings()
+    chosen = {"gpu_operator_values": simulation_values(settings.plugin_version)}
+    for name in names:
+        chosen = operator_variables(TestBed(Layout.of(name), settings, build()))
+    print(json.dumps(chosen, indent=2))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

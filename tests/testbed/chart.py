@@ -48,8 +48,13 @@ def install(bed: TestBed, values: Mapping[str, Any]) -> None:
 
 
 def bed_values(bed: TestBed) -> dict[str, Any]:
-    """Return the chart values every installation on this bed needs: values.yml and the plugin's version."""
-    version = {"version": f"v{bed.settings.plugin_version}"}
+    """Return the chart values every installation on this bed needs."""
+    return simulation_values(bed.settings.plugin_version)
+
+
+def simulation_values(plugin_version: str) -> dict[str, Any]:
+    """Return the chart values for a cluster with simulated GPU nodes: values.yml and the plugin's version."""
+    version = {"version": f"v{plugin_version}"}
     return merged(yaml.safe_load(VALUES.read_text()), {"devicePlugin": version, "gfd": version})
 
 
