@@ -49,6 +49,6 @@ def test_every_entry_point_has_its_tasks(role: Path) -> None:
 
 @pytest.mark.parametrize("role", ROLES, ids=lambda role: role.name)
 def test_every_option_has_a_user(role: Path) -> None:
-    options = read(role / "meta" / "argument_specs.yml")["argument_specs"]["main"]["options"]
+    specs = read(role / "meta" / "argument_specs.yml")["argument_specs"]
     text = "".join(path.read_text(encoding="utf-8") for folder in ("tasks", "vars", "templates") for path in (role / folder).glob("*"))
-    assert [name for name in options if name not in text] == []
+    assert [name for spec in specs.values() for name in spec["options"] if name not in text] == []
