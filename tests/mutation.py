@@ -29,8 +29,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 COLLECTIONS = ROOT / ".cache" / "collections"
 PACKAGE = "ansible_collections.gpuops.mps"
-# Two words in a row are a message; how it is worded is nobody's contract.
-FOR_PEOPLE = re.compile(r"[a-z',] [a-z']")
+# Two words in a row, or nothing but quotes and stops, are a message; how it is worded is nobody's contract.
+FOR_PEOPLE = re.compile(r"[a-z',] [a-z']|\A[ ',;:.()]+\Z")
 SECONDS = 180  # a change may make a loop endless
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {

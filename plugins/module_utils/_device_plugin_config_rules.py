@@ -147,7 +147,7 @@ class Rules:
             self.add("misplaced-key", path, f"'{name}' does not belong here; {ignored}", line, f"Move '{name}' to {place}.")
         elif fork := _FORKS.get(name.lower()):
             self.add("unknown-key", path, f"unknown key '{name}'; {ignored}", line, fork)
-        elif suggestion and suggestion in names:
+        elif suggestion in names:
             self.add("unknown-key", path, f"unknown key '{name}'; {ignored}", line, f"Did you mean '{suggestion}'?")
         else:
             hint = f"Remove it. Known here: {', '.join(names)}."

@@ -65,6 +65,8 @@ FINDINGS = [
     ("key-spelling", "flags.migStrategy", "version: v1\nflags: {MigStrategy: none}\n"),
     ("key-spelling", "flags.plugin.passDeviceSpecs", "version: v1\nflags: {plugin: {PASSDEVICESPECS: true}}\n"),
     ("key-spelling", "version", GOOD.replace("version", "VERSION")),
+    ("unknown-key", "sharing.mp\u017f", GOOD.replace("mps", "mp\u017f")),  # read as mps by Go, and as nobody means it
+    ("unknown-key", "flags.<<", 'version: v1\nflags: {"<<": {migStrategy: none}}\n'),
     ("wrong-type", "version", "version: [v1]\n"),
     ("wrong-type", "flags", "flags: none\n"),
     ("wrong-type", "flags.plugin", "flags: {plugin: 1}\n"),
