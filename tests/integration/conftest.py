@@ -18,7 +18,10 @@ import pytest
 from tests.integration.ansible_runs import COLLECTIONS
 from tests.integration.ansible_runs import run_module as _run_module
 from tests.integration.ansible_runs import run_playbook as _run_playbook
+from tests.integration.chart_mirror import ChartMirror, chart_mirror
+from tests.reliability import quiet
 from tests.testbed.bed import TestBed, take_down
+from tests.testbed.build import build
 from tests.testbed.layout import Layout, state_home
 
 # Tests that hold the product's core against a bed import the collection from the tree that `make venv` makes.
@@ -75,6 +78,15 @@ def empty_lab(worker: str) -> Iterator[TestBed]:
         take_down(Layout.of(f"empty-{worker}"))
 
 
+@pytest.fixture(scope="session")
+def two_nodes(worker: str) -> Iterator[TestBed]:
+    """A shared bed with two GPU nodes and the operator's objects, on which nothing moves by itself. `quiet.reset` cleans up."""
+    try:
+        yield quiet.start(f"two-{worker}")
+    finally:
+        take_down(Layout.of(f"two-{worker}"))
+
+
 @pytest.fixture
 def bed_factory(worker: str) -> Iterator[Callable[..., TestBed]]:
     """Start beds of your own: `bed_factory("name", nodes=..., plugin_version=..., operator=..., instant=...)`."""
@@ -99,3 +111,10 @@ def run_module(tmp_path: Path) -> Callable[..., dict[str, Any]]:
 def run_ansible(tmp_path: Path) -> Callable[..., Any]:
     """`run_ansible("gpuops.mps.site" or plays, bed, variables={...}) -> AnsibleRun`: one playbook run."""
     return partial(_run_playbook, directory=tmp_path)
+
+
+@pytest.fixture(scope="session")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChartMirror]:
+    """Two versions of the operator's chart in an HTTP repository and in an OCI registry."""
+    with chart_mirror(build(), tmp_path_factory.mktemp("mirror")) as started:
+        yield started

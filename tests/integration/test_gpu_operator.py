@@ -14,8 +14,9 @@ import pytest
 import yaml
 
 from tests.integration.ansible_runs import AnsibleRun
-from tests.integration.chart_mirror import CURRENT, chart_mirror
+from tests.integration.chart_mirror import CURRENT, ChartMirror
 from tests.integration.operator_variables import operator_variables
+from tests.integration.releases import from_repository, writes_of_the_user
 from tests.testbed.bed import TestBed, take_down
 from tests.testbed.chart import NAMESPACE
 from tests.testbed.layout import Layout
@@ -63,11 +64,6 @@ def role(state: str) -> dict[str, Any]:
     return {"hosts": "localhost", "connection": "local", "gather_facts": False, "vars": variables, "tasks": [task]}
 
 
-def writes(bed: TestBed, since: int) -> list[Any]:
-    """What Ansible and Helm wrote."""
-    return [event for event in bed.audit(since) if event.user == "admin" and event.mutating]
-
-
 def service_version(bed: TestBed, name: str) -> dict[str, Any]:
     """Create the object through which OLM owns an operator, and return a reference to it."""
     plural = "clusterserviceversions"
@@ -106,21 +102,20 @@ def test_what_another_tool_installed_is_left_alone_and_not_removed(owner: str, b
     said = run.result("belongs to another tool")["msg"]
     assert owner in said and '"default": "mps-two"' in said
     assert run.status != 0 and owner in run.failure() and "would install it again" in run.failure()
-    assert not writes(bed, since)
+    assert not writes_of_the_user(bed, since)
 
 
-def test_an_operator_without_mps_is_refused_and_upgraded_when_asked(bed: TestBed, run_ansible: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_an_operator_without_mps_is_refused_and_upgraded_when_asked(bed: TestBed, run_ansible: Run, mirror: ChartMirror) -> None:
     containers = bed.api.get(DEPLOYMENT)["spec"]["template"]["spec"]["containers"]
     old = [{**container, "image": "nvcr.io/nvidia/gpu-operator:v23.9.2"} for container in containers]
     bed.api.patch(DEPLOYMENT, {"spec": {"template": {"spec": {"containers": old}}}})
     since = bed.mark()
     refused = run_ansible([role("present")], bed, variables=operator_variables(bed))
-    assert refused.status != 0 and not writes(bed, since)
+    assert refused.status != 0 and not writes_of_the_user(bed, since)
     for word in ("v23.9.2", "no MPS control daemon", "v24.3.0", "gpu_operator_upgrade"):
         assert word in refused.failure()
-    with chart_mirror(bed.programs, tmp_path_factory.mktemp("mirror")) as mirror:
-        asked = {"gpu_operator_chart_repository": mirror.repository, "gpu_operator_chart_ref": "gpu-operator", "gpu_operator_upgrade": True}
-        upgraded = run_ansible([role("present")], bed, variables={**operator_variables(bed), **asked})
+    asked = {**from_repository(mirror, CURRENT), "gpu_operator_upgrade": True}
+    upgraded = run_ansible([role("present")], bed, variables={**operator_variables(bed), **asked})
     assert upgraded.status == 0, upgraded.failure()
     assert upgraded.result("every part of the operator runs")["version"] == CURRENT
 
@@ -133,7 +128,7 @@ def test_a_second_device_plugin_is_refused(bed: TestBed, run_ansible: Run) -> No
     try:
         since = bed.mark()
         run = run_ansible([role("present")], bed, variables=operator_variables(bed))
-        assert run.status != 0 and not writes(bed, since)
+        assert run.status != 0 and not writes_of_the_user(bed, since)
         assert "kube-system/nvdp" in run.failure() and "Uninstall its chart" in run.failure()
     finally:
         bed.api.delete(f"{path}/nvdp")
@@ -151,22 +146,21 @@ def images_in(values: Any) -> set[str]:
     return found | ({values["image"]} if isinstance(values.get("image"), str) and ":" in values["image"] else set())
 
 
-def test_the_images_for_a_mirror_are_those_that_the_chart_renders(bed: TestBed, run_ansible: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_the_images_for_a_mirror_are_those_that_the_chart_renders(bed: TestBed, run_ansible: Run, mirror: ChartMirror) -> None:
     task = {"name": "images", "ansible.builtin.include_role": {"name": "gpuops.mps.gpu_operator", "tasks_from": "images"}}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [task]}
     chosen = {"dcgm": {"enabled": True}, "gdrcopy": {"enabled": True}}
-    with chart_mirror(bed.programs, tmp_path_factory.mktemp("mirror")) as mirror:
-        variables = {
-            **operator_variables(bed),
-            "gpu_operator_chart_ref": mirror.oci,
-            "gpu_operator_plain_http": True,
-            "gpu_operator_image_registry": "mirror.example/gpu",
-            "gpu_operator_image_pull_secrets": ["mirror"],
-            "gpu_operator_values": chosen,
-        }
-        listed = run_ansible([play], variables=variables)
-        command = [str(bed.programs / "helm4"), "template", "gpu", mirror.oci, "--version", CURRENT, "--plain-http", "--set-json", json.dumps(chosen)]
-        rendered = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    variables = {
+        **operator_variables(bed),
+        "gpu_operator_chart_ref": mirror.oci,
+        "gpu_operator_plain_http": True,
+        "gpu_operator_image_registry": "mirror.example/gpu",
+        "gpu_operator_image_pull_secrets": ["mirror"],
+        "gpu_operator_values": chosen,
+    }
+    listed = run_ansible([play], variables=variables)
+    command = [str(bed.programs / "helm4"), "template", "gpu", mirror.oci, "--version", CURRENT, "--plain-http", "--set-json", json.dumps(chosen)]
+    rendered = subprocess.run(command, check=True, capture_output=True, text=True).stdout
     assert listed.status == 0, listed.failure()
     images = [str(image) for image in listed.result("able to pull")["msg"]]
     assert all(image.startswith("mirror.example/gpu/") for image in images)
