@@ -389,4 +389,14 @@ ENTRIES: tuple[CatalogueEntry, ...] = (
         source="gpu-operator v25.3.4, controllers/object_controls.go.",
         remedy="Restart the agents node by node, for example with gpuops.mps.mps_rollout.",
     ),
+    CatalogueEntry(
+        code="not-readable",
+        severity="warning",
+        title="Something was not checked because the user may not read it",
+        meaning="The API server refused a read that a plan can be made without: controllers and quotas of workloads, DaemonSets of other namespaces, or CRDs.",
+        example="a user who may list neither Jobs nor CronJobs",
+        why="What would have been found there, such as a Job that asks for a resource that is about to vanish, is found when it breaks.",
+        source="Kubernetes, RBAC.",
+        remedy="Bind the role of docs/rbac/reader.yaml to the user, or accept it by name.",
+    ),
 )

@@ -81,7 +81,8 @@ def read_snapshot(
     mistaken = policy_not_active(policies, policy)
     if mistaken is not None:
         raise ClusterError(mistaken.message, code=mistaken.code, remedy=mistaken.remedy, subject=mistaken.subject)
-    set_items = _readable(cluster, "/apis/apps/v1/daemonsets") if agents else None
+    unread: list[str] = []
+    set_items = _readable(cluster, "/apis/apps/v1/daemonsets", unread) if agents else None
     place = namespace or _namespace(policies, set_items or ())
     if agents and set_items is None:
         set_items = _items(cluster, f"/apis/apps/v1/namespaces/{place}/daemonsets")
@@ -94,25 +95,28 @@ def read_snapshot(
     found_map = _config_map(cluster, place, wanted_map)
     found_nodes = _nodes(cluster, nodes)
     pods, plugin_pods = _all_pods(cluster, place) if gpu_pods else ((), ())
+    schema_has_config, gpu_clusters = _schema_has_config(cluster, policy_items, unread), _gpu_clusters(cluster, unread)
+    controllers = _workloads(cluster, unread) if workloads else ()
     return Snapshot(
         server=cluster.server,
         server_version=str((cluster.get("/version") or {}).get("gitVersion", "")),
         read_at=cluster.server_time or "",
         namespace=place,
         policies=policies,
-        policy_schema_has_config=_schema_has_config(cluster, policy_items),
-        gpu_clusters=_gpu_clusters(cluster),
+        policy_schema_has_config=schema_has_config,
+        gpu_clusters=gpu_clusters,
         config_map=found_map,
         daemon_sets=daemon_sets,
         nodes=found_nodes,
         agent_pods=_agent_pods(cluster, place) if agents else (),
         gpu_pods=pods,
         foreign_plugins=(*plugin_pods, *_foreign_sets(set_items or (), place, plugin_pods)),
-        workloads=_workloads(cluster) if workloads else (),
+        workloads=controllers,
         operator_version=operator_version_of(policy_items, operator_sets),
         map_name=wanted_map,
         referred_map=found_map if referred == wanted_map else _config_map(cluster, place, referred),
         unlabelled_gpu_nodes=() if found_nodes or nodes == "none" else _unlabelled(cluster),
+        unread=tuple(unread),
     )
 
 
@@ -132,12 +136,13 @@ def _items(cluster: Cluster, path: str) -> tuple[Object, ...]:
         raise
 
 
-def _readable(cluster: Cluster, path: str) -> tuple[Object, ...] | None:
-    """The same over all namespaces, None when the user may not look there."""
+def _readable(cluster: Cluster, path: str, unread: list[str]) -> tuple[Object, ...] | None:
+    """The same over all namespaces, None when the user may not look there; the refusal goes into ``unread``."""
     try:
         return _items(cluster, path)
     except ClusterError as error:
         if error.status == 403:
+            unread.append(error.message)
             return None
         raise
 
@@ -209,7 +214,7 @@ def _foreign_sets(items: t.Iterable[Object], namespace: str, seen: t.Iterable[Fo
             yield plugin
 
 
-def _schema_has_config(cluster: Cluster, policy_items: t.Iterable[Object]) -> bool:
+def _schema_has_config(cluster: Cluster, policy_items: t.Iterable[Object], unread: list[str]) -> bool:
     """What the CRD says; a user who may not read CRDs learns it from the read-back after the write."""
     if any("config" in ((item.get("spec") or {}).get("devicePlugin") or {}) for item in policy_items):
         return True  # the field would have been pruned
@@ -217,12 +222,13 @@ def _schema_has_config(cluster: Cluster, policy_items: t.Iterable[Object]) -> bo
         definition = cluster.get(f"{DEFINITIONS}/clusterpolicies.nvidia.com")
     except ClusterError as error:
         if error.status == 403:
+            unread.append(error.message)
             return True
         raise
     return schema_has_config(definition)
 
 
-def _gpu_clusters(cluster: Cluster) -> tuple[str, ...]:
+def _gpu_clusters(cluster: Cluster, unread: list[str]) -> tuple[str, ...]:
     """Names of GPUCluster objects (gpu-operator v26.7 and later), found without probing versions that do not exist."""
     try:
         if cluster.get(f"{DEFINITIONS}/gpuclusters.nvidia.com", metadata_only=True) is None:
@@ -231,12 +237,14 @@ def _gpu_clusters(cluster: Cluster) -> tuple[str, ...]:
         version = next(one["name"] for one in definition["spec"]["versions"] if one["storage"])
         found = cluster.list(f"/apis/nvidia.com/{version}/gpuclusters", metadata_only=True)
     except ClusterError as error:
+        if error.status == 403:
+            unread.append(error.message)
         if error.status in (403, 404):
             return ()
         raise
     return tuple(sorted(item["metadata"]["name"] for item in found.items))
 
 
-def _workloads(cluster: Cluster) -> tuple[Object, ...]:
+def _workloads(cluster: Cluster, unread: list[str]) -> tuple[Object, ...]:
     """Raw controllers and quotas of all namespaces, as far as the user may read them."""
-    return tuple({"kind": kind, **item} for path, kind in WORKLOAD_KINDS.items() for item in _readable(cluster, path) or ())
+    return tuple({"kind": kind, **item} for path, kind in WORKLOAD_KINDS.items() for item in _readable(cluster, path, unread) or ())

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import Users, check_owners, data_after, keys_of, plan_config_map
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, split_accepted
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, split_accepted
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, plan_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import STEP_LABEL, NodePlan, Plan, PodName, PolicyPlan, Selection
@@ -83,6 +83,7 @@ def make_plan(
         *(found for plan in plans if plan.prediction for found in plan.prediction.findings),
         *_unreadable(plans, texts, snapshot),
         *_workload_findings(plans, texts, snapshot),
+        *(finding("not-readable", "", f"not read, and so not checked: {refusal}") for refusal in snapshot.unread),
     )
     return Plan(config_map, policy_plan, plans, settle(findings, accept), labels.groups)
 

@@ -202,6 +202,7 @@ class Snapshot:
     map_name: str = ""  # the name config_map is looked for under, also when no such map exists
     referred_map: ConfigMap | None = None  # the map that the policy refers to now, config_map itself in the usual case
     unlabelled_gpu_nodes: tuple[str, ...] = ()  # NFD sees a GPU, the operator has not labelled the node
+    unread: tuple[str, ...] = ()  # what the user may not read and a plan can be made without, in the API server's words
 
     @property
     def policy(self) -> ClusterPolicy | None:

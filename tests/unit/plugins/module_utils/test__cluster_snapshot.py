@@ -178,3 +178,9 @@ def test_the_agents_daemon_sets_alone() -> None:
     names = ("gpu-feature-discovery", "nvidia-driver-daemonset")
     objects = {f"/apis/apps/v1/namespaces/gpus/daemonsets/{name}": item(name, "gpus", spec={}) for name in names}
     assert [one.name for one in read_daemon_sets(cast(Cluster, MemoryCluster(objects)), "gpus")] == ["gpu-feature-discovery"]
+
+
+def test_what_may_not_be_read_is_noted() -> None:
+    forbidden = ("/apis/batch/v1/jobs", "/apis/apps/v1/daemonsets", f"{CRDS}/gpuclusters.nvidia.com", f"{CRDS}/clusterpolicies.nvidia.com")
+    assert set(read({}, forbidden=forbidden, workloads=True).unread) == {f"{path} is forbidden" for path in forbidden}
+    assert read({}, workloads=True).unread == ()

@@ -361,3 +361,9 @@ def test_a_plan_is_made_of_anything_and_agrees_with_itself(cluster: Snapshot, de
         assert one.changed or one.content_now == one.content_wanted or one.running == "none"
         if one.group:
             assert one.wanted.source == "label"
+
+
+def test_what_may_not_be_read_is_said() -> None:
+    refused = 'jobs.batch is forbidden: User "reader" cannot list resource "jobs"'
+    found = by_code(make_plan(declared(), snapshot(unread=(refused,))))["not-readable"]
+    assert found.severity == "warning" and refused in found.message
