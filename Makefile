@@ -78,8 +78,8 @@ test-reliability: venv binaries ## every operation with every fault between clie
 fuzz: venv ## a hundred thousand hostile inputs, some 20 minutes (CASES=2000 for fewer)
 	@$(RUN) -m tests.fuzz $(if $(CASES),--cases $(CASES))
 
-molecule: venv binaries ## the molecule scenario on a test bed (SCENARIO=kind needs Docker)
-	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections PATH=$(CURDIR)/.venv/bin:$$PATH molecule test --scenario-name $(or $(SCENARIO),default)
+molecule: venv binaries ## the molecule scenarios on a test bed (SCENARIO=kind needs Docker)
+	@ANSIBLE_COLLECTIONS_PATH=$(CURDIR)/.cache/collections PATH=$(CURDIR)/.venv/bin:$$PATH molecule test $(addprefix --scenario-name ,$(or $(SCENARIO),default removal))
 
 docs: venv ## the page of findings, and every plugin's and role's page in .cache/docs
 	@$(RUN) -m tests.findings_page
