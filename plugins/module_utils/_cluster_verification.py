@@ -21,7 +21,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits impor
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_reads import MAIN_CONTAINERS, limits_wanted, logs_wanted
 from ansible_collections.gpuops.mps.plugins.module_utils._drift import drift
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster, expected_by_plan
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import Plan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
 from ansible_collections.gpuops.mps.plugins.module_utils._selection import NO_CONFIG
@@ -65,8 +65,10 @@ def verify_cluster(cluster: Cluster, options: Mapping[str, t.Any], reading: Read
         # Somebody may have put the ClusterPolicy back meanwhile, so everything is read again.
         snapshot = read_snapshot(cluster, **place, gpu_pods=False)
         plan, expected = _expectations(snapshot, declaration, options)
-    verdicts = judge_closely(cluster, snapshot, expected, reading)
-    return _result(snapshot, verdicts, drift(snapshot, plan), options["fail_on"])
+    unread: list[str] = []
+    verdicts = judge_closely(cluster, snapshot, expected, reading, unread)
+    noted = [finding("not-readable", "", f"not read, and so not looked into: {refusal}") for refusal in unread]
+    return _result(snapshot, verdicts, drift(snapshot, plan), options["fail_on"], noted)
 
 
 def _declaration(options: Mapping[str, t.Any], snapshot: Snapshot) -> tuple[Declaration | None, tuple[Finding, ...]]:
@@ -109,7 +111,7 @@ def _refused(problems: Sequence[Finding]) -> dict[str, t.Any]:
     return {"failed": True, "msg": f"the declaration cannot be used: {words}", "findings": [found.as_dict() for found in problems]}
 
 
-def _result(snapshot: Snapshot, verdicts: Sequence[Verdict], drifted: Sequence[Finding], fail_on: Sequence[str]) -> dict[str, t.Any]:
+def _result(snapshot: Snapshot, verdicts: Sequence[Verdict], drifted: Sequence[Finding], fail_on: Sequence[str], noted: Sequence[Finding]) -> dict[str, t.Any]:
     wrong = [verdict for verdict in verdicts if not verdict.verified]
     result: dict[str, t.Any] = {
         "changed": False,
@@ -118,7 +120,7 @@ def _result(snapshot: Snapshot, verdicts: Sequence[Verdict], drifted: Sequence[F
         "summary": summarise(verdicts),
         "nodes": [verdict.as_dict() for verdict in verdicts],
         "drift": [found.as_dict() for found in drifted],
-        "findings": [found.as_dict() for found in all_findings(verdicts, drifted)],
+        "findings": [found.as_dict() for found in all_findings(verdicts, (*drifted, *noted))],
         "namespace": snapshot.namespace,
         "server": snapshot.server,
         "read_at": snapshot.read_at,
@@ -143,10 +145,13 @@ def judge(snapshot: Snapshot, expected: Sequence[Expected], *, patience: int = S
     return tuple(verify_node(snapshot, one, patience=patience) for one in expected)
 
 
-def judge_closely(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], reading: Reading) -> tuple[Verdict, ...]:
-    """The same, with the logs of broken nodes and the limits of daemons in doubt read as well."""
+def judge_closely(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expected], reading: Reading, unread: list[str] | None = None) -> tuple[Verdict, ...]:
+    """The same, with the logs of broken nodes and the limits of daemons in doubt read as well.
+
+    ``unread`` takes up what the user may not read, in the API server's words.
+    """
     verdicts = judge(snapshot, expected, patience=reading.patience)
-    logs = _read_logs(cluster, logs_wanted(snapshot, verdicts), reading.log_lines) if reading.log_lines else {}
+    logs = _read_logs(cluster, logs_wanted(snapshot, verdicts), reading.log_lines, unread) if reading.log_lines else {}
     limits: dict[str, DaemonLimits] = {}
     if reading.limits != LIMITS_NEVER:
         limits = _read_limits(cluster, limits_wanted(snapshot, verdicts, every=reading.limits == LIMITS_ALL))
@@ -155,13 +160,17 @@ def judge_closely(cluster: Cluster, snapshot: Snapshot, expected: Sequence[Expec
     return tuple(verify_node(snapshot, one, logs=logs, limits=limits.get(one.node), patience=reading.patience) for one in expected)
 
 
-def _read_logs(cluster: Cluster, keys: Sequence[LogKey], lines: int) -> Mapping[LogKey, str]:
-    """The logs that can be read; one that cannot only makes a diagnosis less exact."""
+def _read_logs(cluster: Cluster, keys: Sequence[LogKey], lines: int, unread: list[str] | None) -> Mapping[LogKey, str]:
+    """The logs that can be read; one that cannot only makes a diagnosis less exact. ``unread`` takes up a refusal."""
 
     def read(key: LogKey) -> str:
         return cluster.logs(key.namespace, key.pod, container=key.container, previous=key.previous, tail_lines=lines)
 
-    return {key: text for key, text in zip(keys, cluster.each(read, keys), strict=True) if isinstance(text, str)}
+    found = cluster.each(read, keys)
+    refused = [one.message for one in found if isinstance(one, ClusterError) and one.status == 403]
+    if refused and unread is not None:
+        unread.append(refused[0])  # one right is missing, however many logs there are
+    return {key: text for key, text in zip(keys, found, strict=True) if isinstance(text, str)}
 
 
 def _read_limits(cluster: Cluster, wanted: Sequence[tuple[Verdict, Pod]]) -> dict[str, DaemonLimits]:

@@ -8,13 +8,11 @@ The whole matrix is `make test-reliability`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Callable
 from signal import Signals
 
 import pytest
 
-from tests.integration.conftest import take_down
 from tests.reliability import quiet
 from tests.reliability.kills import AFTER, BEFORE, MOST_WRITES, SIGNALS, killed_at, left_behind, run_again
 from tests.reliability.matrix import (
@@ -33,9 +31,7 @@ from tests.reliability.matrix import (
 )
 from tests.reliability.operations import OPERATIONS
 from tests.testbed.bed import TestBed
-from tests.testbed.layout import Layout
 
-NODES = str(Path(__file__).parents[1] / "reliability" / "nodes.yml")
 # A creation that may have happened is not sent again; changes to fixed values are.
 SOME_CELLS = [
     ("config", WRITING, "reset-after", CLEAR_ERROR),
@@ -62,13 +58,9 @@ WRITERS = ("config", "policy", "nodes", "config-absent", "policy-absent", "nodes
 
 
 @pytest.fixture(scope="module")
-def bed(worker: str) -> Iterator[TestBed]:
-    """A bed on which nothing moves by itself."""
-    name = f"faults-{worker}"
-    try:
-        yield quiet.start(lambda _name, **settings: TestBed.start(name, **settings), name, NODES)
-    finally:
-        take_down(Layout.of(name))
+def bed(two_nodes: TestBed) -> TestBed:
+    """The bed on which nothing moves by itself."""
+    return two_nodes
 
 
 @pytest.fixture(scope="module")

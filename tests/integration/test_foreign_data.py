@@ -13,8 +13,6 @@ import base64
 import copy
 import json
 import os
-from collections.abc import Iterator
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -22,16 +20,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tests.integration.conftest import take_down
 from tests.reliability import quiet
 from tests.reliability.operations import CONFIGS, GROUPS, LABEL, MAP, MAP_PATH, NAMESPACE, POLICY_PATH
 from tests.testbed.bed import TestBed
-from tests.testbed.layout import Layout
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster  # isort: skip
 from ansible_collections.gpuops.mps.plugins.module_utils._writers import write_config_map, write_labels, write_policy  # isort: skip
 
-NODES = str(Path(__file__).parents[1] / "reliability" / "nodes.yml")
 NODE_PATH = "/api/v1/nodes/gpu-1"
 OURS = "gpuops.mps/"
 PLACE: dict[str, Any] = {"namespace": NAMESPACE, "config_map": MAP, "policy": None, "accept": []}
@@ -60,13 +55,9 @@ FOREIGN: st.SearchStrategy[Any] = st.fixed_dictionaries(
 
 
 @pytest.fixture(scope="module")
-def bed(worker: str) -> Iterator[TestBed]:
-    """A bed on which nothing moves by itself."""
-    name = f"foreign-{worker}"
-    try:
-        yield quiet.start(lambda _name, **settings: TestBed.start(name, **settings), name, NODES)
-    finally:
-        take_down(Layout.of(name))
+def bed(two_nodes: TestBed) -> TestBed:
+    """The bed on which nothing moves by itself."""
+    return two_nodes
 
 
 def write_everything(bed: TestBed, state: str) -> None:

@@ -5,72 +5,29 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from tests.integration.ansible_runs import REPOSITORY
 from tests.integration.operator_variables import LAB_DECLARATION
+from tests.integration.rights import bind_all, forbidden, kubeconfig_of, rights, used
 from tests.testbed.bed import TestBed
 
-NAMESPACE = "gpuops-rights"
-# Name of the account -> cluster-wide roles, and roles in one namespace.
-ACCOUNTS: dict[str, tuple[list[str], dict[str, str]]] = {
-    "reader": (["gpuops-mps-reader"], {}),
-    "operator": (
-        ["gpuops-mps-reader", "gpuops-mps-operator"],
-        {"gpu-operator": "gpuops-mps-operator-namespace", "default": "gpuops-mps-proof-namespace"},
-    ),
+# What the runs below have no occasion for: waiting for what has settled, draining, conflicts, a Deployment as proof, an operator of a later version.
+OTHER_OCCASIONS = {
+    *(("gpuclusters", "list"), ("clusterpolicies", "get"), ("pods/eviction", "create"), ("namespaces", "get"), ("pods/log", "get")),
+    *(("deployments", "get"), ("deployments", "create"), ("deployments", "delete"), ("nodes", "get"), ("configmaps", "delete"), ("leases", "delete")),
 }
 
 
-def role_binding(account: str, role: str, namespace: str | None) -> dict[str, Any]:
-    """Bind a ClusterRole to an account, in one namespace or everywhere."""
-    return {
-        "apiVersion": "rbac.authorization.k8s.io/v1",
-        "kind": "RoleBinding" if namespace else "ClusterRoleBinding",
-        "metadata": {"name": f"{account}-{role}", **({"namespace": namespace} if namespace else {})},
-        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role},
-        "subjects": [{"kind": "ServiceAccount", "name": account, "namespace": NAMESPACE}],
-    }
-
-
-def kubeconfig_of(bed: TestBed, account: str, directory: Path) -> Path:
-    """A kubeconfig that signs in as the account."""
-    content = yaml.safe_load(bed.kubeconfig.read_text(encoding="utf-8"))
-    token = bed.kubectl("create", "token", account, f"--namespace={NAMESPACE}").strip()
-    for user in content["users"]:
-        user["user"] = {"token": token}
-    path = directory / f"{account}.kubeconfig"
-    path.write_text(yaml.safe_dump(content), encoding="utf-8")
-    return path
-
-
-def forbidden(bed: TestBed, since: int, account: str) -> list[Any]:
-    """The account's requests that were refused."""
-    return [event for event in bed.audit(since) if event.user.endswith(f":{account}") and event.code == 403]
-
-
 @pytest.mark.slow
-def test_the_operation_role_operates_and_the_readers_role_reads(
-    bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any], tmp_path: Path
-) -> None:
+def test_the_operation_role_operates_and_the_readers_role_reads(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any], tmp_path: Path) -> None:
     bed = bed_factory("rights", instant=True)
     bed.install_operator_objects()
     bed.wait_until_settled()
-    objects: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
-    for file in ("reader", "operator"):
-        content = yaml.safe_load((REPOSITORY / "docs" / "rbac" / f"{file}.yaml").read_text(encoding="utf-8"))
-        objects += content.get("items", [content])
-    for account, (cluster_roles, roles) in ACCOUNTS.items():
-        objects.append({"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": account, "namespace": NAMESPACE}})
-        objects += [role_binding(account, role, None) for role in cluster_roles]
-        objects += [role_binding(account, role, namespace) for namespace, role in roles.items()]
-    bed.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": objects}))
+    bind_all(bed)
 
     since = bed.mark()
     operator = kubeconfig_of(bed, "operator", tmp_path)
@@ -84,8 +41,13 @@ def test_the_operation_role_operates_and_the_readers_role_reads(
     for playbook in ("gpuops.mps.plan", "gpuops.mps.drift"):
         read = run_ansible(playbook, bed, variables=LAB_DECLARATION, kubeconfig=reader)
         assert read.status == 0, read.failure()
+    assert not forbidden(bed, since, "reader")
     refused = run_ansible("gpuops.mps.configure", bed, variables={**LAB_DECLARATION, "mps_default": "none"}, kubeconfig=reader)
     assert refused.status != 0
     assert "forbidden" in refused.failure()
     writes = [event for event in bed.audit(since) if event.user.endswith(":reader") and event.mutating and event.code < 300]
     assert not writes
+
+    asked_for = used(bed, since, "operator") | used(bed, since, "reader") | OTHER_OCCASIONS
+    idle = [str(right) for file in ("reader", "operator") for right in rights(file) if (right.resource, right.verb) not in asked_for]
+    assert not idle, "rights that nothing used"

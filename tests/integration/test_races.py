@@ -8,21 +8,18 @@ The edit is made by the proxy at the very moment at which the write arrives ther
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.conftest import take_down
 from tests.reliability import quiet
 from tests.reliability.direct import begin, call, end
 from tests.reliability.fault_proxy import FAULTS, WRITES, FaultProxy, Rule
 from tests.reliability.operations import CONFIGS, LABEL, MAP, MAP_PATH, NAMESPACE, OPERATIONS, POLICY_PATH, config_labels, config_texts, policy_config
 from tests.testbed.bed import TestBed
-from tests.testbed.layout import Layout
 
-NODES = str(Path(__file__).parents[1] / "reliability" / "nodes.yml")
 NODE = "/api/v1/nodes/gpu-1"
 THEIRS = "version: v1\nsharing:\n  mps:\n    resources:\n    - name: nvidia.com/gpu\n      replicas: 7\n"
 EIGHT = {"configs": {**CONFIGS, "mps-four": {"replicas": 8}}, "namespace": NAMESPACE, "config_map": MAP}
@@ -30,13 +27,9 @@ Edit = Callable[[TestBed], None]
 
 
 @pytest.fixture(scope="module")
-def bed(worker: str) -> Iterator[TestBed]:
-    """A bed on which nothing moves by itself."""
-    name = f"races-{worker}"
-    try:
-        yield quiet.start(lambda _name, **settings: TestBed.start(name, **settings), name, NODES)
-    finally:
-        take_down(Layout.of(name))
+def bed(two_nodes: TestBed) -> TestBed:
+    """The bed on which nothing moves by itself."""
+    return two_nodes
 
 
 def raced(bed: TestBed, operation: str, edit: Edit, directory: Path, arguments: dict[str, Any] | None = None) -> dict[str, Any]:

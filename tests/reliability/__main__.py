@@ -8,13 +8,11 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from pathlib import Path
 
 from tests.reliability.matrix import PLACES, Matrix, pairs, table
 from tests.reliability.operations import OPERATIONS
+from tests.reliability.quiet import NODES
 from tests.testbed.bed import TestBed
-
-NODES = Path(__file__).parent / "nodes.yml"
 
 
 def main() -> int:

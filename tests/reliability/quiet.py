@@ -8,11 +8,12 @@ What the modules that write one thing do there is all that happens, so that noth
 
 from __future__ import annotations
 
-import typing as t
+from pathlib import Path
 
 from tests.reliability.operations import LABEL, MAP_PATH, NAMESPACE, POLICY_PATH
 from tests.testbed.bed import TestBed
 
+NODES = Path(__file__).parent / "nodes.yml"
 GPU_LABELS = {
     "nvidia.com/gpu.present": "true",
     "nvidia.com/gpu.product": "Tesla-T4",
@@ -25,9 +26,9 @@ GPU_LABELS = {
 GPU_NODES = ("gpu-1", "gpu-2")
 
 
-def start(factory: t.Callable[..., TestBed], name: str, nodes: str) -> TestBed:
+def start(name: str) -> TestBed:
     """A quiet bed with two GPU nodes."""
-    bed = factory(name, nodes=nodes, operator=False, agents=False)
+    bed = TestBed.start(name, nodes=str(NODES), operator=False, agents=False)
     bed.install_operator_objects()
     bed.wait_for("the ClusterPolicy", lambda: bed.api.find(POLICY_PATH))
     for node in GPU_NODES:
