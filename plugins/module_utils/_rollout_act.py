@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
-from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import read_percentage
+from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import limits_answers, limits_command, read_limits
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import NODES, Live
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, ROLLOUT_ANNOTATION, write_annotation
@@ -41,8 +41,6 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import uses_gpus
 
 DAEMON_CONTAINER = "mps-control-daemon-ctr"
-# The pipe's directory is an argument of the shell, not part of its program.
-ASK_PERCENTAGE = 'echo get_default_active_thread_percentage | CUDA_MPS_PIPE_DIRECTORY="$0" nvidia-cuda-mps-control'
 EXEC_SECONDS = 10.0
 # A daemon with the wrong limits, a blocked eviction, the list of a node's GPU pods: not asked again sooner.
 AGAIN_SECONDS = 2.0
@@ -143,15 +141,15 @@ class Hands:
 
     def _percentage(self, action: ReadLimits) -> int:
         """The daemon's thread percentage, NO_ANSWER without a daemon, UNREADABLE where nothing can be executed."""
-        command = ["sh", "-c", ASK_PERCENTAGE, f"/mps/{action.resource}/pipe"]
+        command = ("sh", "-c", limits_command(action.resource))
         try:
             answer = self._cluster.execute(action.pod.namespace, action.pod.name, container=DAEMON_CONTAINER, command=command, timeout=EXEC_SECONDS)
         except ClusterError:
             return UNREADABLE
-        percentage = read_percentage(answer.stdout)
-        if percentage is not None:
-            return int(percentage)
-        return NO_ANSWER if "daemon" in f"{answer.stdout}{answer.stderr}" else UNREADABLE
+        limits = read_limits(*limits_answers(answer.stdout))
+        if limits.thread_percentage is not None:
+            return int(limits.thread_percentage)
+        return UNREADABLE if limits.alive else NO_ANSWER
 
     def _patch(self, name: str, metadata: Object, *, unschedulable: bool | None = None, label: str | None = None) -> None:
         """One guarded patch of a node: our label, our annotations, and schedulability where the rollout decides it.

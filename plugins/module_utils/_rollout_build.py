@@ -24,7 +24,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import 
     relabelled_target,
     return_label,
 )
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import is_outdated
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import gpu_resources, is_outdated
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, Node, Snapshot
 
 
@@ -221,10 +221,27 @@ def _whole_return(node: Node, context: Context) -> Work | None:
     Pods on the other nodes were made from the template that is in force again, so their DaemonSet leaves them alone
     (kubernetes, daemon controller: a pod is up to date by its revision's hash).
     """
-    mark, applied = read_mark(node.annotations), read_applied(node.annotations)
-    if mark is None and (applied is None or applied.rollout != context.record.id or applied.former is None):
+    if not _left_on(node, context.record):
         return None
     return _back_work(node.name, former_of(node, context.formers, context.record), context, SCOPE_WHOLE)
+
+
+def _left_on(node: Node, record: Record) -> bool:
+    """Whether a rollout has left something on a node that can be taken back."""
+    mark, applied = read_mark(node.annotations), read_applied(node.annotations)
+    return mark is not None or (applied is not None and applied.rollout == record.id and applied.former is not None)
+
+
+def pods_in_the_way_back(snapshot: Snapshot, record: Record) -> tuple[str, ...]:
+    """The running GPU pods that do not survive a return of the whole rollout, as C(namespace/name on node)."""
+    found = []
+    for node in snapshot.nodes:
+        former = former_of(node, FormerConfigs("", "", {}), record)
+        under_mps = former.daemon or node.labels.get("nvidia.com/mps.capable") == "true"
+        if _left_on(node, record) and (under_mps or set(former.allocatable) != set(gpu_resources(node.allocatable))):
+            pods = (pod for pod in snapshot.gpu_pods_on(node.name) if pod.phase == "Running" and not pod.terminating)
+            found += [f"{pod.namespace}/{pod.name} on {node.name}" for pod in pods]
+    return tuple(found)
 
 
 def _node_return(node: Node, context: Context) -> Work | None:

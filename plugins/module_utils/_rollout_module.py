@@ -17,7 +17,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import sett
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_report import findings_data, plan_data, refusal
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import RETURNED, VERIFIED, RolloutState, Rules
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_batches import batch_count
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, forward_state
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, forward_state, pods_in_the_way_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FAILED
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_policy import can_hold, is_held
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_WHOLE, Record
@@ -158,8 +158,15 @@ def _roll_back(conductor: Conductor, snapshot: Snapshot, record: Record | None, 
     """Take the last rollout back as a whole, from what it has left on the objects."""
     wanted = record is not None and not (record.ended == RETURNED and record.direction == BACK)
     data: Result = {"plan": {}, "batches": [], "diff": [], "findings": [], "nodes": [], "progress": []}
-    if not wanted or record is None or check_mode:
-        return {**data, "changed": wanted, "state": PLANNED if wanted else RETURNED, "rollout": record.id if record else None}
+    if record is None or not wanted:
+        return {**data, "changed": False, "state": RETURNED, "rollout": record.id if record else None}
+    begun = record.under_way and record.direction == BACK
+    pods = () if begun or conductor.wish.pacing.disruption == "allow" else pods_in_the_way_back(snapshot, record)
+    if pods:
+        message = f"{len(pods)} running GPU pods would break, and a rollback neither waits nor drains: {', '.join(pods)}"
+        return _refused((finding("rollout-breaks-gpu-pods", "disruption", message, remedy="Stop the pods, or choose disruption: allow."),))
+    if check_mode:
+        return {**data, "changed": True, "state": PLANNED, "rollout": record.id}
     going_back = replace(record, direction=BACK, scope=SCOPE_WHOLE, ended=None, batch=())
     outcome, after, ended = conductor.take_back(snapshot, going_back)
     plan = conductor.plan(after)

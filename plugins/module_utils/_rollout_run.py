@@ -21,7 +21,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot impor
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import former_texts, only_removals
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash
-from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, KeyChange, Plan, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_build import make_plan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import STOPPED, VERIFIED, RolloutState, rfc3339, seconds_of, step
@@ -29,7 +29,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_act import Han
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import Context, Pacing, back_state, canary_is_through, forward_state, going_back
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_lease import RolloutLease, lease_path, server_clock
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import Live
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BACK, FAILED
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_policy import can_hold, is_held
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, SCOPE_WHOLE, Record, read_record
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batch_line, disagreements_found, interference_found, progress_lines
@@ -48,6 +48,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Config
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import config_map_of
 
 IN_PROGRESS = "in_progress"
+NOT_FOLLOWING = "operator-not-following"
 # New nodes that joined meanwhile are rolled out as well, but a cluster that grows all the time must not keep a run for ever.
 ROUNDS = 3
 SHOW_SECONDS = 5.0
@@ -178,7 +179,12 @@ class Conductor:
         record = self.new_record(snapshot, plan, earlier)
         context = self.context(snapshot, plan, record)
         record = replace(record, former_hashes={**dict.fromkeys(context.way_back.preserved), **record.former_hashes})
-        record = self._write_shared(lease, snapshot, plan, replace(context, record=record))
+        try:
+            record = self._write_shared(lease, snapshot, plan, replace(context, record=record))
+        except ClusterError as error:
+            if error.code != NOT_FOLLOWING:
+                raise
+            return self._stop_before_nodes(lease, error)
         state: RolloutState | None = None
         for _round in range(ROUNDS):
             snapshot = self.read()
@@ -274,6 +280,13 @@ class Conductor:
         self.report.progress += [f"{name} failed at {reason}" for name, reason in record.reasons.items()]
         return self.take_back(snapshot, record)
 
+    def _stop_before_nodes(self, lease: RolloutLease, error: ClusterError) -> tuple[str, Snapshot, Record]:
+        """The operator does not follow the policy, so no node can be changed: map and policy go back."""
+        self.report.findings.append(_not_following(error))
+        record = replace(_record_of(lease), direction=BACK, scope=SCOPE_WHOLE, batch=(), reasons={"operator": error.message})
+        lease.save(record)
+        return self.take_back(self.read(), record)
+
     # Back
 
     def take_back(self, snapshot: Snapshot, record: Record) -> tuple[str, Snapshot, Record]:
@@ -284,7 +297,13 @@ class Conductor:
         self.report.changed = True
         formers = self._formers(snapshot, record)
         if record.scope == SCOPE_WHOLE:
-            record = self._restore_shared(lease, snapshot, record, formers)
+            try:
+                record = self._restore_shared(lease, snapshot, record, formers)
+            except ClusterError as error:
+                if error.code != NOT_FOLLOWING:
+                    raise
+                self.report.findings.append(_not_following(error))
+                return self._finish(lease, _record_of(lease), FAILED, tidy=False)
             snapshot = self.read()
         default = snapshot.policy.config_default if snapshot.policy else ""
         data = snapshot.config_map.data if snapshot.config_map else {}
@@ -319,14 +338,14 @@ class Conductor:
 
     # End
 
-    def _finish(self, lease: RolloutLease, record: Record, outcome: str) -> tuple[str, Snapshot, Record]:
-        """Put the update strategy back, remove what nothing refers to any more, and close the record."""
+    def _finish(self, lease: RolloutLease, record: Record, outcome: str, *, tidy: bool = True) -> tuple[str, Snapshot, Record]:
+        """Put the update strategy back, remove what nothing refers to any more unless the operator lags behind, and close the record."""
         snapshot = self.read()
         if record.former_update_strategy is not None and snapshot.policy is not None:
             self.report.changed |= put_strategy_back(self.cluster, snapshot.policy, record.former_update_strategy)
         if outcome == VERIFIED:
             snapshot = self._remove_unused(snapshot)
-        else:
+        elif tidy:
             self._remove_added(snapshot, record)
         snapshot = self.read()
         record = replace(record, ended=outcome, former_update_strategy=None, pause_until="")
@@ -420,6 +439,10 @@ class Conductor:
             return shown
         self.report.progress += progress_lines(state, self.clock())
         return time.monotonic()
+
+
+def _not_following(error: ClusterError) -> Finding:
+    return finding(error.code, "policy", error.message, subject=error.subject)
 
 
 def _record_of(lease: RolloutLease) -> Record:

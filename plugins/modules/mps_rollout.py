@@ -115,6 +115,7 @@ options:
     description:
       - Take the last rollout back as a whole - labels, ConfigMap and ClusterPolicy.
       - O(configs), O(default) and O(node_groups) are not needed then.
+      - A rollback neither waits for running GPU pods nor drains. Where some would not survive it, it is refused unless O(disruption=allow).
     type: bool
     default: false
   takeover:
