@@ -17,10 +17,12 @@ from tests.integration.rights import NAMESPACE, OPERATOR_NAMESPACE, Right, apply
 from tests.reliability import quiet
 from tests.reliability.direct import call
 from tests.reliability.fault_proxy import FAULTS, FaultProxy, Rule
-from tests.reliability.operations import CONFIGS, DECLARATION, FAULT, LABEL, MAP, MAP_PATH, share, unstick
+from tests.reliability.operations import CONFIGS, FAULT, LABEL, MAP, MAP_PATH, share, unstick
+from tests.reliability.operations import DECLARATION as DECLARED
 from tests.testbed.bed import TestBed
 from tests.testbed.layout import Layout
 
+DECLARATION: dict[str, Any] = {**DECLARED}
 PLACE: dict[str, Any] = {"namespace": OPERATOR_NAMESPACE, "config_map": MAP}
 PODS = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods"
 FOUR = [{"name": "all", "config": "mps-four", "nodes": ["gpu-1"]}]
@@ -67,7 +69,7 @@ def plan(account: Account) -> str:
 def rollout(account: Account) -> str:
     """A rollout to other replicas, whichever they are now."""
     replicas = 3 if "replicas: 2" in str(account.bed.api.get(MAP_PATH)["data"]) else 2
-    options = {"disruption": "drain", "drain_timeout": 5, "wait_timeout": 60, "lease_duration": 4}
+    options: dict[str, Any] = {"disruption": "drain", "drain_timeout": 5, "wait_timeout": 60, "lease_duration": 4}
     return account.run("mps_rollout", **{**DECLARATION, "configs": {"none": {}, "mps-four": {"replicas": replicas}}}, **options)
 
 
