@@ -20,12 +20,22 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import (
     going_back,
     nodes_to_change,
     outdated_agents,
+    pods_in_the_way_back,
 )
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, BACK, ROLLOUT_ANNOTATION, Applied, read_mark, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import (
+    APPLIED_ANNOTATION,
+    BACK,
+    ROLLOUT_ANNOTATION,
+    Applied,
+    Former,
+    read_mark,
+    write_annotation,
+)
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import Begin
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, SCOPE_WHOLE, Record
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import FormerConfigs, WayBack, plan_way_back
-from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, DaemonSet
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, DEVICE_PLUGIN, DaemonSet
+from tests.unit.clusters import agent_pod
 from tests.unit.plugins.module_utils.rollout_model import AgentSim, ClusterSim, NodeSim, Run, pacing, text
 
 OLD, NEW = content_hash(text(2)), content_hash(text(4))
@@ -150,3 +160,31 @@ def test_pods_from_an_older_template_are_outdated() -> None:
     assert outdated_agents(replace(snapshot, daemon_sets=sets, agent_pods=pods), "n1") == ("mps-control-daemon", "device-plugin")
     assert outdated_agents(snapshot, "n1") == ()
     assert ROLLOUT_ANNOTATION not in cluster.nodes["n1"].annotations
+
+
+def test_pods_stand_in_the_way_back_where_the_rollout_has_been_and_a_daemon_restarts() -> None:
+    """Only running ones, and only those on nodes that go back."""
+    cluster = make_cluster("n1", "n2")
+    former = Former("a", "a", "label", OLD, True, {}, {"nvidia.com/gpu": 4})
+    cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("a", NEW, {}, "r1", "now", former))
+    pods = (
+        agent_pod(DEVICE_PLUGIN, "n1", namespace="default", name="training", phase="Running"),
+        agent_pod(DEVICE_PLUGIN, "n1", namespace="default", name="queued", phase="Pending"),
+        agent_pod(DEVICE_PLUGIN, "n1", namespace="default", name="leaving", phase="Running", terminating=True),
+        agent_pod(DEVICE_PLUGIN, "n2", namespace="default", name="elsewhere", phase="Running"),
+    )
+    record = context_of(cluster).record
+    assert pods_in_the_way_back(replace(cluster.snapshot(), gpu_pods=pods), record) == ("default/training on n1",)
+    assert pods_in_the_way_back(replace(cluster.snapshot(), gpu_pods=pods), replace(record, id="r2")) == ()
+
+
+@pytest.mark.parametrize(("resource", "found"), [("nvidia.com/gpu", ()), ("nvidia.com/gpu.shared", ("default/training on n1",))])
+def test_without_a_daemon_pods_stand_in_the_way_back_only_of_a_renamed_resource(resource: str, found: tuple[str, ...]) -> None:
+    """A node that goes from one kind of time-slicing to another keeps its processes."""
+    cluster = make_cluster("n1")
+    former = Former("a", "a", "label", OLD, False, {}, {resource: 4})
+    cluster.nodes["n1"].annotations[APPLIED_ANNOTATION] = write_annotation(Applied("a", NEW, {}, "r1", "now", former))
+    seen = cluster.snapshot()
+    sliced = replace(seen.nodes[0], labels={**seen.nodes[0].labels, "nvidia.com/mps.capable": "false"})
+    pods = (agent_pod(DEVICE_PLUGIN, "n1", namespace="default", name="training", phase="Running"),)
+    assert pods_in_the_way_back(replace(seen, nodes=(sliced,), gpu_pods=pods), context_of(cluster).record) == found
