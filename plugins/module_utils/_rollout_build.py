@@ -206,7 +206,8 @@ def back_state(context: Context, *, resumed_until: float = 0.0) -> RolloutState:
     runs: dict[str, NodeRun] = {}
     for node in context.snapshot.nodes:
         work = _whole_return(node, context) if whole else _node_return(node, context)
-        if work is not None and node.ready:
+        # A node that was lost in the middle is tried as well: it gets its label back, and a mark that says why it is not done.
+        if work is not None and (node.ready or read_mark(node.annotations) is not None):
             runs[node.name] = NodeRun(work)
     first = [name for name in runs if name in context.record.batch or read_mark(_annotations(context, name)) is not None]
     names = [*first, *(name for name in runs if name not in first)]

@@ -22,7 +22,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import BA
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_policy import can_hold, is_held
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_WHOLE, Record
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_result import batches_data, nodes_data, nodes_planned, rollout_diff
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_run import IN_PROGRESS, Conductor, Wish
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_run import IN_PROGRESS, Conductor, Report, Wish
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Snapshot
 
 REFUSED = "refused"
@@ -141,7 +141,7 @@ def _roll_out(conductor: Conductor, snapshot: Snapshot, record: Record | None, f
         nodes = nodes_planned(plan, snapshot, record, state.runs, PLANNED, "")
         return {"changed": changes, "state": outcome, **result, "findings": findings_data(found), "nodes": nodes, "progress": []}
     outcome, after, ended = conductor.roll_out(snapshot, plan, record)
-    return _ended(conductor, outcome, plan, after, ended, {**result, "findings": findings_data(found)})
+    return ended_result(conductor.report, outcome, plan, after, ended, {**result, "findings": findings_data(found)})
 
 
 def _finish_return(conductor: Conductor, snapshot: Snapshot, record: Record) -> Result:
@@ -151,7 +151,7 @@ def _finish_return(conductor: Conductor, snapshot: Snapshot, record: Record) -> 
     note = finding("rollout-earlier-taken-back", "rollout", f"the rollout {record.id} was being taken back, which has been finished first")
     notes = [] if conductor.wish.continued else [note]  # a later slice of the same run needs no explanation
     data: Result = {"plan": plan_data(plan), "batches": [], "diff": [], "findings": findings_data(notes)}
-    return _ended(conductor, outcome, plan, after, ended, data)
+    return ended_result(conductor.report, outcome, plan, after, ended, data)
 
 
 def _roll_back(conductor: Conductor, snapshot: Snapshot, record: Record | None, *, check_mode: bool) -> Result:
@@ -170,7 +170,7 @@ def _roll_back(conductor: Conductor, snapshot: Snapshot, record: Record | None, 
     going_back = replace(record, direction=BACK, scope=SCOPE_WHOLE, ended=None, batch=())
     outcome, after, ended = conductor.take_back(snapshot, going_back)
     plan = conductor.plan(after)
-    result = _ended(conductor, outcome, plan, after, ended, data)
+    result = ended_result(conductor.report, outcome, plan, after, ended, data)
     if outcome == RETURNED:
         result = {**result, "failed": False}
     return result
@@ -211,31 +211,37 @@ def _refused(findings: tuple[Finding, ...]) -> Result:
     return {**data, "failed": True, "changed": False, "state": REFUSED, "msg": message, "findings": findings_data(findings), "rollout": None}
 
 
-def _ended(conductor: Conductor, outcome: str, plan: Plan, snapshot: Snapshot, record: Record, data: Result) -> Result:
-    """The result of a run that has written something."""
+def ended_result(report: Report, outcome: str, plan: Plan, snapshot: Snapshot, record: Record, data: Result) -> Result:
+    """The result of a run that has written something: a failure unless every node is where it was to be."""
     nodes = nodes_data(plan, snapshot, record)
-    findings = [*conductor.report.findings, *_node_findings(nodes)]
+    findings = [*report.findings, *_node_findings(nodes, outcome)]
     result = {
         **data,
-        "changed": conductor.report.changed,
+        "changed": report.changed,
         "state": outcome,
         "rollout": record.id,
         "nodes": nodes,
         "findings": [*data["findings"], *findings_data(findings)],
-        "progress": conductor.report.progress,
-        "batches_done": conductor.report.batches_done,
+        "progress": report.progress,
+        "batches_done": report.batches_done,
     }
-    if outcome in (VERIFIED, IN_PROGRESS) and not any(one.code == "rollout-disagreement" for one in findings):
+    bad = any(one.code in ("rollout-disagreement", "rollout-node-lost") for one in findings)
+    if outcome == IN_PROGRESS or (outcome == VERIFIED and not bad):
         return result
     return {**result, "failed": True, "msg": _message(outcome, record, findings)}
 
 
-def _node_findings(nodes: list[dict[str, t.Any]]) -> list[Finding]:
+def _node_findings(nodes: list[dict[str, t.Any]], outcome: str) -> list[Finding]:
+    """One finding for each node that is not where it was to be. At an end a half-done node is one that is not ready, so that nobody works on it."""
     codes = {"returned": "rollout-node-failed", FAILED: "rollout-node-lost"}
+    words = {"returned": "was taken back with its batch"}
+    if outcome != IN_PROGRESS:
+        codes.update(changing="rollout-node-lost", returning="rollout-node-lost")
+        words.update(changing="its change was left half done, and it is not ready", returning="its return was left half done, and it is not ready")
     return [
-        finding(codes[node["verdict"]], "nodes", f"{node['name']}: {node['reason'] or 'was taken back with its batch'}", subject=f"node/{node['name']}")
+        finding(codes[verdict], "nodes", f"{node['name']}: {node['reason'] or words.get(verdict, verdict)}", subject=f"node/{node['name']}")
         for node in nodes
-        if node["verdict"] in codes
+        if (verdict := node["verdict"]) in codes
     ]
 
 

@@ -31,9 +31,10 @@ from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import (
     read_mark,
     write_annotation,
 )
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import Begin
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import Begin, next_step
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_NODE, SCOPE_WHOLE, Record
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_return import FormerConfigs, WayBack, plan_way_back
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_view import see
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import AGENTS, DEVICE_PLUGIN, DaemonSet
 from tests.unit.clusters import agent_pod
 from tests.unit.plugins.module_utils.rollout_model import AgentSim, ClusterSim, NodeSim, Run, pacing, text
@@ -160,6 +161,18 @@ def test_pods_from_an_older_template_are_outdated() -> None:
     assert outdated_agents(replace(snapshot, daemon_sets=sets, agent_pods=pods), "n1") == ("mps-control-daemon", "device-plugin")
     assert outdated_agents(snapshot, "n1") == ()
     assert ROLLOUT_ANNOTATION not in cluster.nodes["n1"].annotations
+
+
+def test_a_node_that_was_lost_in_the_middle_is_taken_back_too() -> None:
+    """It is not ready, but its mark says that the rollout has begun there; one that was not touched is left alone."""
+    cluster = make_cluster("n1", "n2")
+    context = context_of(cluster)
+    forward = forward_state(cluster.plan(), context).runs["n1"].work
+    begin = next_step(forward, see(cluster.snapshot().nodes[0], ()), room_until="", change_until="").action
+    assert isinstance(begin, Begin)
+    cluster.nodes["n1"].annotations[ROLLOUT_ANNOTATION] = write_annotation(begin.mark)
+    lost = replace(cluster.snapshot(), nodes=tuple(replace(node, ready=False) for node in cluster.snapshot().nodes))
+    assert set(back_state(replace(context, snapshot=lost)).runs) == {"n1"}
 
 
 def test_pods_stand_in_the_way_back_where_the_rollout_has_been_and_a_daemon_restarts() -> None:

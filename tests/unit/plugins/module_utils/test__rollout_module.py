@@ -14,8 +14,10 @@ from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Dec
 from ansible_collections.gpuops.mps.plugins.module_utils._options import DECLARATION_OPTIONS
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import PodName, PolicyPlan
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_build import forward_state
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_module import ROLLOUT_OPTIONS, rollout, rollout_findings, wish_of
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import FAILED, FORWARD, ROLLOUT_ANNOTATION, Former, Mark, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_module import ROLLOUT_OPTIONS, ended_result, rollout, rollout_findings, wish_of
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_record import SCOPE_WHOLE
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_run import Report
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import Owner
 from tests.unit.plugins.module_utils.rollout_model import policy
 from tests.unit.plugins.module_utils.test__rollout_build import context_of, make_cluster
@@ -99,3 +101,24 @@ def said(**changes: Any) -> set[tuple[str, str]]:
 def test_what_is_said_before_the_first_write(changes: dict[str, Any], found: set[tuple[str, str]]) -> None:
     """Pods that break, how the operator is dealt with, how far a failure reaches, names that mean nothing."""
     assert said(**changes) == found
+
+
+@pytest.mark.parametrize(
+    ("outcome", "state", "failed", "words"),
+    [
+        ("verified", "changing", True, "its change was left half done, and it is not ready"),
+        ("verified", "failed", True, "kubelet does not answer"),
+        ("in_progress", "changing", False, ""),
+        ("failed", "failed", True, "kubelet does not answer"),
+    ],
+)
+def test_a_node_that_is_left_half_done_makes_an_end_a_failure_that_names_it(outcome: str, state: str, failed: bool, words: str) -> None:
+    """Somebody has to look at it, although every node that could be worked on is verified."""
+    cluster = make_cluster("n1")
+    former = Former("a", "a", "label", "old", True, {}, {})
+    mark = Mark("r1", FORWARD, state, "a", "a", "new", former, touched=True, reason="kubelet does not answer" if state == FAILED else "")
+    cluster.nodes["n1"].annotations[ROLLOUT_ANNOTATION] = write_annotation(mark)
+    result = ended_result(Report(changed=True), outcome, cluster.plan(), cluster.snapshot(), context_of(cluster).record, {"findings": []})
+    assert (result.get("failed", False), result["state"], result["changed"]) == (failed, outcome, True)
+    assert not failed or [(found["code"], found["subject"]) for found in result["findings"]] == [("rollout-node-lost", "node/n1")]
+    assert words in result.get("msg", "")
