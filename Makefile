@@ -61,7 +61,7 @@ unit: venv ## tests without a cluster
 	@$(PYTEST) -q -n $(WORKERS) --timeout=900 tests/unit tests/testbed/tests
 
 integration: venv binaries ## tests on test beds: a real control plane each
-	@$(PYTEST) -v -n $(WORKERS) --dist loadfile --timeout=900 tests/integration
+	@$(PYTEST) -v -n $(WORKERS) --dist loadfile --no-loadscope-reorder --timeout=900 tests/integration
 
 testbed: venv binaries ## start a cluster on loopback: NODES=lab, fleet:N or a YAML file; NAME=default
 	@$(RUN) -m tests.testbed up --name $(NAME) --nodes $(NODES)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -36,6 +37,13 @@ def pytest_sessionstart(session: pytest.Session) -> None:
         owner = re.search(r"-(?:main|gw\d+)-(\d+)$", directory.name)
         if owner and not Path("/proc", owner[1]).exists():
             take_down(Layout(directory))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with the files that take long, slow tests first and then many of them: a worker gets whole files, and waits for the other one at the end."""
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
+    count = Counter(item.path for item in items)
+    items.sort(key=lambda item: (item.path not in slow, -count[item.path], item.path))
 
 
 @pytest.fixture(scope="session")

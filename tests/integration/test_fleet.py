@@ -1,19 +1,20 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Two clusters at once, and a third one that does not answer: what happens on each, and the one summary over all."""
+"""Two clusters at once, and a third one that does not answer: what happens on each, the one summary over all, and a cluster as an inventory."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.integration.ansible_runs import AnsibleRun
-from tests.integration.observation import allocatable
+from tests.integration.ansible_runs import SCRIPTS, AnsibleRun, environment
+from tests.integration.observation import CONFIG_LABEL, allocatable
 from tests.testbed.bed import TestBed, take_down
 from tests.testbed.layout import Layout
 
@@ -56,6 +57,7 @@ def states(run: AnsibleRun) -> dict[str, str]:
     return {line.split()[0]: line[25:37].strip() for line in lines}
 
 
+@pytest.mark.slow
 def test_a_cluster_that_fails_stops_no_other_one(clusters: dict[str, TestBed], run_ansible: Run, tmp_path: Path) -> None:
     variables = {**DECLARED, "mps_report_folder": str(tmp_path / "reports")}
     hosts = inventory(clusters, tmp_path, "west", "lost", "east")
@@ -98,3 +100,45 @@ def test_where_a_failure_stops(
     assert (run.status, states(run)) == (2, expected), run.failure()
     asked = {name for name, bed in clusters.items() if [event for event in bed.audit(since[name]) if event.user == "admin"]}
     assert asked == {name for name, state in expected.items() if state == "planned"}
+
+
+def list_inventory(bed: TestBed, directory: Path, *arguments: str) -> dict[str, Any]:
+    """What ansible-inventory makes of a file for the bed's cluster, with everything that the plugin gpu_nodes offers."""
+    source = {
+        "plugin": "gpuops.mps.gpu_nodes",
+        "kubeconfig": str(bed.kubeconfig),
+        "cache": True,
+        "cache_plugin": "ansible.builtin.jsonfile",
+        "cache_connection": str(directory / "cache"),
+        "compose": {"replicas": "gpu_node.labels['nvidia.com/gpu.replicas'] | int"},
+        "keyed_groups": [{"key": "gpu_node.gpus.architecture", "prefix": "architecture"}],
+        "groups": {"big": "gpu_node.gpus.memory_mib > 40000"},
+    }
+    path = directory / "west.gpu_nodes.yml"
+    path.write_text(json.dumps(source))
+    command = [str(SCRIPTS / "ansible-inventory"), "--inventory", str(path), "--list", *arguments]
+    answer = subprocess.run(command, check=True, capture_output=True, text=True, env=environment(None), cwd=directory)
+    listing: dict[str, Any] = json.loads(answer.stdout)
+    return listing
+
+
+def test_gpu_nodes_are_hosts_in_groups_that_sharing_does_not_change(clusters: dict[str, TestBed], run_ansible: Run, tmp_path: Path) -> None:
+    bed = clusters["west"]
+    configured = run_ansible("gpuops.mps.configure", variables=DECLARED, arguments=inventory(clusters, tmp_path, "west"))
+    assert configured.status == 0, configured.failure()
+    first = list_inventory(bed, tmp_path)
+    hosts = {group: content["hosts"] for group, content in first.items() if "hosts" in content}
+    both = ["gpu-0000", "gpu-0001"]
+    assert hosts["product_tesla_t4"] == ["gpu-0000"] and hosts["product_nvidia_a100_sxm4_40gb"] == hosts["big"] == ["gpu-0001"]
+    assert (hosts["config_mps_two"], hosts["sharing_mps"]) == (both, both)
+    assert hosts["architecture_turing"] == ["gpu-0000"]
+    assert first["_meta"]["hostvars"]["gpu-0001"]["replicas"] == 2
+    assert "drift" not in hosts
+
+    label = {"metadata": {"labels": {CONFIG_LABEL: "none"}}}
+    bed.api.patch("/api/v1/nodes/gpu-0000", label)
+    since = bed.mark()
+    assert list_inventory(bed, tmp_path) == first, "the cache was not used"
+    assert not [event for event in bed.audit(since) if event.user == "admin"]
+    assert list_inventory(bed, tmp_path, "--flush-cache")["drift"]["hosts"] == ["gpu-0000"]
+    bed.api.patch("/api/v1/nodes/gpu-0000", {"metadata": {"labels": {CONFIG_LABEL: None}}})

@@ -39,6 +39,7 @@ def run_site(run_ansible: Callable[..., Any], tmp_path: Path) -> Callable[..., A
     return run
 
 
+@pytest.mark.slow
 def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_site: Callable[..., Any]) -> None:
     bed = bed_factory("site")
     variables = {**DECLARATION, **operator_variables(bed)}
