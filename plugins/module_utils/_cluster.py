@@ -25,6 +25,7 @@ from urllib.parse import urlencode
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exit_code, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._deadline import within
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
 from ansible_collections.gpuops.mps.plugins.module_utils._retry import RETRY_SECONDS, Outcome, may_retry, pause_before, retry_after_seconds
 
@@ -533,6 +534,7 @@ def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
 
     A cold start asks for the server's versions first, outside of our own retries: a server that is busy or half up then
     gets the same patience as later. An address where nobody listens is reported at once: it is most often a wrong one.
+    The library itself waits for ever, for an answer as for the end of a Retry-After or of a login program: so long and no longer.
     """
     try:
         import kubernetes  # noqa: F401
@@ -549,7 +551,7 @@ def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
     attempt = 0
     while True:
         try:
-            return get_api_client(**options).client.client
+            return within(deadline - time.monotonic(), lambda: get_api_client(**options).client.client)
         except Exception as error:  # the loaders raise many classes: configuration, YAML, TLS and exec plugin errors
             outcome = _outcome_of(error)
             attempt += 1

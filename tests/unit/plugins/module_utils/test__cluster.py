@@ -9,6 +9,7 @@ What it does with a real one is tested on the test bed.
 from __future__ import annotations
 
 import json
+import threading
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -474,3 +475,17 @@ def test_a_kubeconfig_that_is_not_there_is_an_error_without_a_traceback() -> Non
     with pytest.raises(ClusterError) as caught:
         Cluster.connect({"kubeconfig": "/nowhere/kubeconfig"})
     assert caught.value.code == "cluster-unreachable"
+
+
+def test_a_first_contact_that_never_ends_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as library
+
+    never = threading.Event()
+    monkeypatch.setattr(library, "get_api_client", lambda **_options: never.wait())
+    monkeypatch.setattr(_cluster, "RETRY_SECONDS", 0.05)
+    try:
+        with pytest.raises(ClusterError, match="host https://silent.*nothing within") as caught:
+            Cluster.connect({"host": "https://silent"})
+        assert caught.value.code == "cluster-unreachable"
+    finally:
+        never.set()
