@@ -115,9 +115,7 @@ def parse_text(text: str) -> Text:
     except _Unreadable as error:
         return Text(problem=error.problem, notations=_notations(composer))
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        line = mark.line + 1 if mark else None
-        return Text(problem=SyntaxProblem(str(error.problem or error.context), line), notations=_notations(composer))
+        return Text(problem=SyntaxProblem(str(error.problem), error.problem_mark.line + 1), notations=_notations(composer))
     return Text(root=root, notations=_notations(composer), rest=rest)
 
 

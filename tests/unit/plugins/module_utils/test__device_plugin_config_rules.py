@@ -75,6 +75,9 @@ FINDINGS = [
     ("wrong-type", "flags.migStrategy", "flags: {migStrategy: []}\n"),
     ("wrong-type", "sharing", "sharing: true\n"),
     ("wrong-type", "sharing.mps", "sharing: {mps: []}\n"),
+    ("wrong-type", "sharing.mps", "sharing: {mps: true}\n"),
+    ("wrong-type", "sharing.mps.resources", "sharing: {mps: {resources: 4}}\n"),
+    ("wrong-type", "sharing.mps.resources[0].name", "version: v1\nsharing: {mps: {resources: [{name: [nvidia.com/gpu], replicas: 4}]}}\n"),
     ("wrong-type", "sharing.mps.renameByDefault", GOOD.replace("    resources", "    renameByDefault: 'true'\n    resources")),
     ("wrong-type", "sharing.mps.resources", "sharing: {mps: {resources: {name: nvidia.com/gpu, replicas: 4}}}\n"),
     ("wrong-type", "sharing.mps.resources[0]", "sharing: {mps: {resources: [nvidia.com/gpu]}}\n"),
@@ -294,9 +297,31 @@ def test_everything_is_found_in_one_pass_with_its_line() -> None:
     ]
 
 
-def test_the_line_is_named() -> None:
-    (found,) = read_config("key", GOOD.replace("4", "1")).findings
-    assert "(line 6)" in found.message
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (GOOD.replace("4", "1"), 6),
+        ("version: v1\nsharing:\n  mps:\n    resources:\n", 4),
+        ("version: v1\nsharing:\n  mps:\n    renameByDefault: false\n", 4),
+    ],
+)
+def test_the_line_is_named(text: str, line: int) -> None:
+    (found,) = read_config("key", text).findings
+    assert f"(line {line})" in found.message
+
+
+def test_a_mapping_where_a_list_belongs_is_told_how_a_list_begins() -> None:
+    (mapping,) = read_config("key", "version: v1\nsharing: {mps: {resources: {name: nvidia.com/gpu}}}\n").findings
+    (number,) = read_config("key", "version: v1\nsharing: {mps: {resources: 4}}\n").findings
+    assert "'- '" in mapping.remedy
+    assert "'- '" not in number.remedy
+
+
+def test_a_name_that_is_read_otherwise_is_quoted_as_it_is_read() -> None:
+    (short,) = read_config("key", GOOD.replace("nvidia.com/gpu", "gpus")).findings
+    (full,) = read_config("key", GOOD.replace("nvidia.com/gpu", "nvidia.com/gpus")).findings
+    assert "(read as nvidia.com/gpus)" in short.message
+    assert "read as" not in full.message
 
 
 @pytest.mark.parametrize("text", ["", "null", "# nothing", "'{{ config }}'", "- a", "version: v1\nsharing: {mps: {}}\n", GOOD.replace("4", "'4'")])

@@ -172,6 +172,12 @@ def test_tabs_within_a_plain_scalar_belong_to_it_but_not_at_its_end() -> None:
     assert [value.text for _key, value in read.root.entries if isinstance(value, Scalar)] == ["b \tc", "e"]
 
 
+def test_a_tab_before_a_line_break_does_not_end_a_scalar_that_goes_on() -> None:
+    read = parse_text("a: b\t\n  c\n")
+    assert isinstance(read.root, Mapping)
+    assert read.root.entries[0][1] == Scalar("b c", "b c", True, 1)
+
+
 def test_an_alias_is_the_node_of_its_anchor() -> None:
     read = parse_text("a: &x {b: 1}\nc: *x\n")
     assert isinstance(read.root, Mapping)
@@ -192,6 +198,7 @@ def test_an_alias_is_the_node_of_its_anchor() -> None:
         ("a:\n\tb: 1\n", "cannot start any token", 2, True),
         ("a: 1\nb: \x01\n", "U+0001", 2, True),
         ("a: \x7f\n", "U+007F", 1, True),
+        ("\n\x01\n", "U+0001", 2, True),
         ("a: \x85\n", "U+0085", 1, False),
         ("a: \u2028\n", "U+2028", 1, False),
         ("a: \ud800\n", "U+D800", 1, False),
@@ -212,6 +219,7 @@ def test_a_byte_order_mark_within_a_line_is_a_character() -> None:
     read = parse_text("a: b\ufeff\n")
     assert isinstance(read.root, Mapping)
     assert read.root.entries[0][1] == Scalar("b\ufeff", "b\ufeff", True, 1)
+    assert parse_text("[\ufeffb]").root == Sequence((Scalar("\ufeffb", "\ufeffb", True, 1),), 1)
 
 
 def test_the_depth_is_bounded_where_it_says() -> None:
