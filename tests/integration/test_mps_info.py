@@ -139,18 +139,3 @@ def test_a_cluster_that_does_not_answer_is_an_error_without_a_traceback(sharing:
     result = run_module(sharing, "mps_info", {"host": "https://127.0.0.1:1", "api_key": "x"})
     assert result["failed"] and result["code"] == "cluster-unreachable"
     assert "Traceback" not in json.dumps(result)
-
-
-def test_info_tells_which_gpus_a_killed_daemon_left_exclusive(sharing: TestBed, run_module: Run) -> None:
-    """The last test of this bed: gpu-t4-1 stays as it is."""
-    node = "/api/v1/nodes/gpu-t4-1"
-    asked = run_module(sharing, "mps_info", {"compute_modes": True})
-    assert asked["compute_modes"]["gpu-t4-1"] == ["exclusive_process"] * 2
-    assert asked["compute_modes"]["gpu-t4-2"] == ["default"] * 4
-    assert asked["left_exclusive"] == [], "under a daemon that is how it has to be"
-    sharing.api.patch(node, {"metadata": {"annotations": {"testbed.gpuops.example/fault": "daemon-killed"}}})
-    sharing.api.patch(node, {"metadata": {"labels": {"nvidia.com/device-plugin.config": "none"}}})
-    sharing.wait_for("whole GPUs", lambda: sharing.api.get(node)["status"]["allocatable"]["nvidia.com/gpu"] == "2", seconds=180)
-    sharing.wait_until_settled()
-    left = run_module(sharing, "mps_info", {"compute_modes": True})
-    assert (left["left_exclusive"], left["compute_modes"]["gpu-t4-1"]) == (["gpu-t4-1"], ["exclusive_process"] * 2)

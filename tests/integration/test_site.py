@@ -12,7 +12,17 @@ from typing import Any
 import pytest
 
 from tests.artefact import build_artefact, install_artefact
-from tests.integration.observation import LAB_GPUS, MIG_INSTANCES, MIG_NODE, allocatable, ask_daemon
+from tests.integration.observation import (
+    DAEMON,
+    LAB_GPUS,
+    MIG_INSTANCES,
+    MIG_NODE,
+    allocatable,
+    ask_daemon,
+    label_node,
+    pods,
+    wait_for_allocatable,
+)
 from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
 from tests.testbed.bed import TestBed
 
@@ -40,7 +50,9 @@ def run_site(run_ansible: Callable[..., Any], tmp_path: Path) -> Callable[..., A
 
 
 @pytest.mark.slow
-def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_factory: Callable[..., TestBed], run_site: Callable[..., Any]) -> None:
+def test_the_main_job_from_nothing_then_again_then_with_other_replicas(
+    bed_factory: Callable[..., TestBed], run_site: Callable[..., Any], run_module: Callable[..., Any]
+) -> None:
     bed = bed_factory("site")
     variables = {**DECLARATION, **operator_variables(bed)}
 
@@ -66,3 +78,17 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(bed_facto
     assert third.status == 0, third.failure()
     assert allocatable(bed) == shared | {node: 8 * LAB_GPUS[node] for node in T4_NODES}
     assert ask_daemon(bed, "gpu-t4-1", "get_default_active_thread_percentage") == "12.0"
+    see_what_a_killed_daemon_leaves(bed, run_module)
+
+
+def see_what_a_killed_daemon_leaves(bed: TestBed, run_module: Callable[..., Any]) -> None:
+    """On a node that shares: its GPUs are exclusive, and stay so when its daemon is killed and the node stops sharing."""
+    shared = run_module(bed, "mps_info", {"compute_modes": True})
+    assert (shared["compute_modes"]["gpu-t4-1"], shared["left_exclusive"]) == (["exclusive_process"] * 2, [])
+    assert shared["compute_modes"][MIG_NODE] == ["default"]
+    bed.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"testbed.gpuops.example/fault": "daemon-killed"}}})
+    label_node(bed, "gpu-t4-1", "none")
+    wait_for_allocatable(bed, {"gpu-t4-1": LAB_GPUS["gpu-t4-1"]})
+    bed.wait_for("the end of the daemon", lambda: "gpu-t4-1" not in pods(bed, DAEMON))
+    left = run_module(bed, "mps_info", {"compute_modes": True})
+    assert (left["compute_modes"]["gpu-t4-1"], left["left_exclusive"]) == (["exclusive_process"] * 2, ["gpu-t4-1"])
