@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 import json
-import os
 import random
 import sys
 import threading
@@ -25,6 +24,7 @@ from urllib.parse import urlencode
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exit_code, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_contact import address_of, connection_error, outcome_of
 from ansible_collections.gpuops.mps.plugins.module_utils._deadline import within
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
 from ansible_collections.gpuops.mps.plugins.module_utils._retry import RETRY_SECONDS, Outcome, may_retry, pause_before, retry_after_seconds
@@ -553,45 +553,9 @@ def _api_client(parameters: t.Mapping[str, t.Any]) -> t.Any:
         try:
             return within(deadline - time.monotonic(), lambda: get_api_client(**options).client.client)
         except Exception as error:  # the loaders raise many classes: configuration, YAML, TLS and exec plugin errors
-            outcome = _outcome_of(error)
             attempt += 1
+            outcome = outcome_of(error, attempt)
             pause = pause_before(attempt, outcome, random.random()) if outcome else 0.0
             if outcome is None or not may_retry(outcome, idempotent=True, guarded=False) or time.monotonic() + pause > deadline:
-                raise _connection_error(error, _address(parameters)) from error
+                raise connection_error(error, address_of(parameters)) from error
             time.sleep(pause)
-
-
-def _outcome_of(error: Exception) -> Outcome | None:
-    """What a failed first contact says about trying again; None when trying again cannot help."""
-    import urllib3
-
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and status:
-        return Outcome(status, retry_after=retry_after_seconds(getattr(error, "headers", None) or {}))
-    broken_off = isinstance(error, urllib3.exceptions.ProtocolError | urllib3.exceptions.ReadTimeoutError)
-    return Outcome(None) if broken_off else None
-
-
-def _address(parameters: t.Mapping[str, t.Any]) -> str:
-    """By what the cluster was looked for: the address or the kubeconfig and context, as the user gave them."""
-    host = parameters.get("host") or os.environ.get("K8S_AUTH_HOST")
-    if host:
-        return f"host {host}"
-    kubeconfig = parameters.get("kubeconfig") or os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config"
-    context = parameters.get("context") or os.environ.get("K8S_AUTH_CONTEXT")
-    name = kubeconfig if isinstance(kubeconfig, str) else "given as a mapping"
-    return f"kubeconfig {name}" + (f", context {context}" if context else "")
-
-
-def _connection_error(error: Exception, address: str) -> ClusterError:
-    """The error for a first contact that failed, in one line: the libraries' own texts carry headers and tracebacks."""
-    status = getattr(error, "status", None)
-    if isinstance(status, int) and status:
-        body = getattr(error, "body", None) or b""
-        content = body if isinstance(body, bytes) else str(body).encode()
-        return error_of("GET", f"/version ({address})", Answer(status, {}, content), "")
-    return ClusterError(
-        f"no connection to the cluster ({address}): {' '.join(str(error).split())}",
-        code="cluster-unreachable",
-        remedy="Check kubeconfig, context and host, and that the API server answers: kubectl get --raw /readyz",
-    )

@@ -15,6 +15,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import (
     ClusterError,
     extract_sensitive_values_from_kubeconfig,
 )
+from ansible_collections.gpuops.mps.plugins.module_utils._secrets import kubeconfig_secrets
 
 AUTH_OPTIONS: dict[str, t.Any] = AUTH_ARG_SPEC
 
@@ -48,6 +49,20 @@ WAIT_OPTIONS: dict[str, t.Any] = {
 }
 
 
+class _Module(AnsibleModule):
+    """A module that never prints the secrets of a kubeconfig, not even when it ends because an option is wrong.
+
+    A kubeconfig as a whole cannot be no_log: then every name in it, and its path, would be cut out of every message.
+    """
+
+    def _return_formatted(self, kwargs: dict[str, t.Any]) -> None:
+        kubeconfig = (self.params or {}).get("kubeconfig")
+        self.no_log_values.update(kubeconfig_secrets(kubeconfig))
+        if isinstance(kubeconfig, dict):
+            self.no_log_values.update(extract_sensitive_values_from_kubeconfig(kubeconfig))
+        super()._return_formatted(kwargs)
+
+
 def run(function: t.Callable[[AnsibleModule, Cluster], dict[str, t.Any]], argument_spec: dict[str, t.Any], **module_options: t.Any) -> None:
     """Run a module: connect, call ``function``, exit with what it returns.
 
@@ -55,10 +70,7 @@ def run(function: t.Callable[[AnsibleModule, Cluster], dict[str, t.Any]], argume
     dry run. A ClusterError becomes a failure with ``msg``, ``code``, ``remedy`` and ``subject``, never a traceback.
     A result with ``failed`` true ends the module as a failure that keeps all other values.
     """
-    module = AnsibleModule(argument_spec={**AUTH_OPTIONS, **argument_spec}, supports_check_mode=True, **module_options)
-    kubeconfig = module.params.get("kubeconfig")
-    if isinstance(kubeconfig, dict):
-        module.no_log_values.update(extract_sensitive_values_from_kubeconfig(kubeconfig))
+    module = _Module(argument_spec={**AUTH_OPTIONS, **argument_spec}, supports_check_mode=True, **module_options)
     try:
         result = function(module, Cluster.connect(module.params, dry_run=module.check_mode))
     except ClusterError as error:

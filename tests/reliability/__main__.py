@@ -9,10 +9,41 @@ import argparse
 import os
 import sys
 
+from tests.reliability import quiet
 from tests.reliability.matrix import PLACES, Matrix, pairs, table
-from tests.reliability.operations import OPERATIONS
-from tests.reliability.quiet import NODES
+from tests.reliability.operations import OPERATIONS, Operation
 from tests.testbed.bed import TestBed
+
+
+class Beds:
+    """A bed with agents and one without, each started when the first operation needs it."""
+
+    def __init__(self, kept: str) -> None:
+        self._kept = kept
+        self._started: dict[bool, tuple[TestBed, Matrix]] = {}
+
+    def __enter__(self) -> Beds:
+        return self
+
+    def __exit__(self, *_unused: object) -> None:
+        for bed, _matrix in self._started.values() if not self._kept else ():
+            bed.stop()
+
+    def matrix(self, operation: Operation) -> Matrix:
+        """The matrix on the bed that fits the operation."""
+        if operation.agents not in self._started:
+            self._started[operation.agents] = self._with_agents() if operation.agents else self._quiet()
+        return self._started[operation.agents][1]
+
+    def _quiet(self) -> tuple[TestBed, Matrix]:
+        bed = quiet.start(f"{self._kept or os.getpid()}-quiet")
+        return bed, Matrix(bed, quiet.reset)
+
+    def _with_agents(self) -> tuple[TestBed, Matrix]:
+        bed = TestBed.start(f"{self._kept or os.getpid()}-reliability", nodes=str(quiet.NODES), instant=True)
+        bed.install_operator_objects()
+        bed.wait_until_settled()
+        return bed, Matrix(bed)
 
 
 def main() -> int:
@@ -24,22 +55,16 @@ def main() -> int:
     parser.add_argument("--bed", default="", help="name of a bed that is left running for the next time; by default one is started and stopped")
     options = parser.parse_args()
     wanted = set(filter(None, options.faults.split(",")))
-    bed = TestBed.start(options.bed or f"reliability-{os.getpid()}", nodes=str(NODES), instant=True)
     cells = []
-    try:
-        bed.install_operator_objects()
-        bed.wait_until_settled()
-        matrix = Matrix(bed)
+    with Beds(options.bed) as beds:
         for name in options.operations.split(","):
-            for place, fault in pairs(OPERATIONS[name]):
+            operation = OPERATIONS[name]
+            for place, fault in pairs(operation):
                 if place.name not in options.places.split(",") or (wanted and fault not in wanted):
                     continue
-                cells.append(matrix.run(OPERATIONS[name], place, fault))
-                cell = cells[-1]
+                cell = beds.matrix(operation).run(operation, place, fault)
+                cells.append(cell)
                 print(f"{name:14} {place.name:16} {fault:18} {cell.outcome} ({cell.seconds:.1f} s, {cell.hits} hits) {cell.detail[:1500]}", flush=True)
-    finally:
-        if not options.bed:
-            bed.stop()
     print(table(cells))
     bad = [cell for cell in cells if not cell.good]
     print(f"{len(cells) - len(bad)} passed, {len(bad)} failed")

@@ -114,7 +114,8 @@ class Matrix:
                 proxy.page_size, proxy.single_use = place.page_size, place.single_use
                 if operation.meanwhile:
                     proxy.rules.append(Rule(FAULTS["none"], path="watch=", before=lambda: operation.meanwhile(self._bed)))  # type: ignore[misc]
-                rule = Rule(FAULTS[fault], methods=place.methods, path=place.path, times=place.times)
+                times = 1 if FAULTS[fault].rotates_token else place.times
+                rule = Rule(FAULTS[fault], methods=place.methods, path=place.path, times=times)
                 proxy.rules.append(rule)
                 since, began = self._bed.mark(), time.monotonic()
                 result = self._call(operation, directory, proxy.kubeconfig)

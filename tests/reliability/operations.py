@@ -29,7 +29,7 @@ class Operation:
     """One module call. ``prepare`` brings the bed to where it starts, ``converged`` tells from bed and result whether its work is done.
 
     ``meanwhile`` is done when the operation's first watch is under way. ``slow`` ones wait for agents;
-    those with an ``action`` need Ansible around them.
+    those with an ``action`` need Ansible around them; without ``agents`` a bed on which nothing moves by itself will do.
     """
 
     name: str
@@ -41,6 +41,7 @@ class Operation:
     watches: bool = False
     slow: bool = False
     action: bool = False
+    agents: bool = True
     meanwhile: t.Callable[[TestBed], None] | None = None
 
 
@@ -160,6 +161,7 @@ OPERATIONS: t.Mapping[str, Operation] = {
             {"configs": CONFIGS, "namespace": NAMESPACE, "config_map": MAP},
             nothing,
             lambda bed, _result: set(config_texts(bed)) == set(CONFIGS),
+            agents=False,
         ),
         Operation(
             "policy",
@@ -167,6 +169,7 @@ OPERATIONS: t.Mapping[str, Operation] = {
             {"config_map": MAP, "default": "none", "namespace": NAMESPACE},
             write_map,
             lambda bed, _result: policy_config(bed) == {"name": MAP, "default": "none"},
+            agents=False,
         ),
         Operation(
             "nodes",
@@ -174,17 +177,19 @@ OPERATIONS: t.Mapping[str, Operation] = {
             {"node_groups": GROUPS, "namespace": NAMESPACE},
             write_map_and_policy,
             lambda bed, _result: set(config_labels(bed).values()) == {"mps-four"},
+            agents=False,
         ),
         Operation("rollout", "mps_rollout", DECLARATION, nothing, shared_everywhere, watches=True, slow=True, action=True),
         Operation("proof", "mps_proof", {}, share, proven, watches=True, slow=True),
-        Operation("config-absent", "mps_config", ABSENT, removed, lambda bed, _result: set(config_texts(bed)) == {"theirs"}),
-        Operation("policy-absent", "mps_policy", ABSENT, write_map_and_policy, lambda bed, _result: policy_config(bed) == {}),
+        Operation("config-absent", "mps_config", ABSENT, removed, lambda bed, _result: set(config_texts(bed)) == {"theirs"}, agents=False),
+        Operation("policy-absent", "mps_policy", ABSENT, write_map_and_policy, lambda bed, _result: policy_config(bed) == {}, agents=False),
         Operation(
             "nodes-absent",
             "mps_nodes",
             {**ABSENT, "node_groups": [{"name": "all", "match": {"product": "Tesla-T4"}}]},
             share,
             lambda bed, _result: set(config_labels(bed).values()) == {None},
+            agents=False,
         ),
     )
 }

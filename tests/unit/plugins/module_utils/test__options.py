@@ -65,3 +65,12 @@ def test_secrets_of_a_kubeconfig_given_as_data_are_not_printed(outcome: Any) -> 
     kubeconfig = {"apiVersion": "v1", "users": [{"name": "u", "user": {"token": "very-secret-token"}}]}
     _code, result, _connections = outcome(lambda module, cluster: {"changed": False, "echo": "very-secret-token"}, kubeconfig=kubeconfig)
     assert "very-secret-token" not in json.dumps(result)
+
+
+@pytest.mark.parametrize("form", [dict, str])
+def test_nor_are_they_when_an_option_is_wrong(outcome: Any, form: type) -> None:
+    kubeconfig: Any = {"apiVersion": "v1", "users": [{"name": "u", "user": {"token": "very-secret-token"}}]}
+    given = kubeconfig if form is dict else json.dumps(kubeconfig)
+    code, result, _connections = outcome(lambda module, cluster: {"changed": False}, kubeconfig=given, misspelt=True)
+    assert code == 1 and "misspelt" in result["msg"]
+    assert "very-secret-token" not in json.dumps(result) and "module_args" in json.dumps(result)
