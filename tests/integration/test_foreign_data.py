@@ -105,7 +105,7 @@ def without_ours(found: dict[str, Any]) -> dict[str, Any]:
     metadata = one["metadata"]
     for counter in ("resourceVersion", "generation"):
         metadata.pop(counter, None)
-    metadata["managedFields"] = [entry for entry in metadata["managedFields"] if entry["manager"] != "gpuops.mps" and "subresource" not in entry]
+    metadata["managedFields"] = [entry for entry in metadata.get("managedFields", []) if entry["manager"] != "gpuops.mps" and "subresource" not in entry]
     for entry in metadata["managedFields"]:
         entry.pop("time", None)
     metadata["annotations"] = {key: value for key, value in (metadata.get("annotations") or {}).items() if not key.startswith(OURS)}

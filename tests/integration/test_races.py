@@ -32,15 +32,15 @@ def bed(two_nodes: TestBed) -> TestBed:
     return two_nodes
 
 
-def raced(bed: TestBed, operation: str, edit: Edit, directory: Path, arguments: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The module's result when the edit is made just before its first write passes."""
+def raced(bed: TestBed, operation: str, edit: Edit, directory: Path, path: str = "") -> dict[str, Any]:
+    """The module's result when the edit is made just before its first write (to a path that ends so) passes."""
     quiet.reset(bed)
     wanted = OPERATIONS[operation]
     wanted.prepare(bed)
     with FaultProxy(bed.kubeconfig, bed.layout.certificates, directory) as proxy:
-        rule = Rule(FAULTS["none"], methods=WRITES, before=lambda: edit(bed))
+        rule = Rule(FAULTS["none"], methods=WRITES, path=path, before=lambda: edit(bed))
         proxy.rules.append(rule)
-        result = call(wanted.module, arguments or wanted.arguments, kubeconfig=proxy.kubeconfig, directory=directory)
+        result = call(wanted.module, wanted.arguments, kubeconfig=proxy.kubeconfig, directory=directory)
     assert rule.hits == 1 and "Traceback" not in result["stderr"]
     return result
 
@@ -113,13 +113,13 @@ def test_another_field_of_the_policy_is_no_hindrance(bed: TestBed, tmp_path: Pat
 
 
 def test_a_label_that_somebody_edits_stays_theirs_and_the_others_are_written(bed: TestBed, tmp_path: Path) -> None:
-    result = raced(bed, "nodes", patch(NODE, {"metadata": {"labels": {LABEL: "none"}}}), tmp_path)
+    result = raced(bed, "nodes", patch(NODE, {"metadata": {"labels": {LABEL: "none"}}}), tmp_path, NODE)
     assert result["failed"] and result["code"] == "changed-meanwhile" and "gpu-1" in result["msg"]
     assert config_labels(bed) == {"gpu-1": "none", "gpu-2": "mps-four"}
 
 
 def test_another_label_and_a_heartbeat_are_no_hindrance(bed: TestBed, tmp_path: Path) -> None:
-    result = raced(bed, "nodes", patch(NODE, {"metadata": {"labels": {"example.com/rack": "7"}}, "spec": {"unschedulable": True}}), tmp_path)
+    result = raced(bed, "nodes", patch(NODE, {"metadata": {"labels": {"example.com/rack": "7"}}, "spec": {"unschedulable": True}}), tmp_path, NODE)
     assert not result.get("failed"), result
     assert config_labels(bed) == {"gpu-1": "mps-four", "gpu-2": "mps-four"}
     node = bed.api.get(NODE)
@@ -135,7 +135,7 @@ def test_a_node_that_is_replaced_by_another_of_its_name_is_left_alone(bed: TestB
         kept = {key: before["metadata"][key] for key in ("name", "labels", "annotations")}
         bed.api.post("/api/v1/nodes", {"apiVersion": "v1", "kind": "Node", "metadata": kept, "spec": {}})
 
-    result = raced(bed, "nodes", replace, tmp_path)
+    result = raced(bed, "nodes", replace, tmp_path, NODE)
     assert result["failed"] and "gpu-1" in result["msg"] and "Run again" in result["msg"]
     assert config_labels(bed) == {"gpu-1": None, "gpu-2": "mps-four"}
     again = call("mps_nodes", OPERATIONS["nodes"].arguments, kubeconfig=bed.kubeconfig, directory=tmp_path)

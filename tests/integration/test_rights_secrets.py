@@ -78,7 +78,7 @@ def tasks(credentials: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
         ("mps_config", {**place, "configs": CONFIGS}),
         ("mps_policy", {**place, "default": "none"}),
         ("mps_nodes", {**place, "node_groups": GROUPS}),
-        ("mps_proof", {**credentials, "namespace": NAMESPACE, "pull_secrets": ["pull"], "timeout": 5}),
+        ("mps_proof", {**credentials, "namespace": NAMESPACE, "pull_secrets": ["pull"], "wait_timeout": 5}),
         ("mps_rollout", {**place, "configs": CONFIGS, "node_groups": GROUPS, "wait_timeout": 5, "lease_duration": 5}),
         ("mps_verify_info", {**place, "fail_on": []}),
     ]
@@ -98,11 +98,16 @@ def ways_in(bed: TestBed) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
         "wrong token": ({**address, "api_key": variable % "SECRET_TOKEN"}, {"SECRET_TOKEN": WRONG}),
         "kubeconfig as a mapping": ({"kubeconfig": "{{ lookup('ansible.builtin.env', 'SECRET_KUBECONFIG') | from_json }}"}, environ),
         "environment": (address, {"K8S_AUTH_API_KEY": token}),
+        "wrong option": ({"kubeconfig": "{{ lookup('ansible.builtin.env', 'SECRET_KUBECONFIG') | from_json }}", "misspelt": True}, environ),
     }
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("way", ["token", "wrong token", "kubeconfig as a mapping", "environment"])
+LONG = pytest.mark.reliability
+
+
+@pytest.mark.parametrize(
+    "way", ["kubeconfig as a mapping", *(pytest.param(way, marks=LONG) for way in ("token", "wrong token", "environment", "wrong option"))]
+)
 def test_credentials_are_nowhere_to_be_seen(bed: TestBed, run_ansible: Callable[..., AnsibleRun], tmp_path: Path, way: str) -> None:
     credentials, environ = ways_in(bed)[way]
     token = bed.layout.tokens()["admin"]
@@ -121,7 +126,7 @@ def test_credentials_are_nowhere_to_be_seen(bed: TestBed, run_ansible: Callable[
     assert run.status == 0, run.output + run.complaints
     assert watcher.looks > 20 and not watcher.found
     assert_written = [run.result("mps_config"), run.result("mps_nodes")]
-    assert all(bool(result.get("failed")) == (way == "wrong token") for result in assert_written)
+    assert all(bool(result.get("failed")) is way.startswith("wrong") for result in assert_written)
     for text in (run.output, run.complaints, json.dumps(run.document)):
         assert not [secret for secret in secrets if secret in text], "a secret is in the output"
     files = [path for path in tmp_path.rglob("*") if path.is_file()]
