@@ -81,8 +81,16 @@ class FleetSummary:
 
     def _all(self) -> ClusterRow:
         done = len(self.clusters) - len(self.failed) - len(self.not_reached)
-        sums = (sum(getattr(row, name) for row in self.clusters) for name in ("nodes", "verified", "changed", "clients"))
-        return ClusterRow(f"all {len(self.clusters)}", f"{done} done", *sums, reason="")
+        rows = self.clusters
+        return ClusterRow(
+            cluster=f"all {len(rows)}",
+            state=f"{done} done",
+            nodes=sum(row.nodes for row in rows),
+            verified=sum(row.verified for row in rows),
+            changed=sum(row.changed for row in rows),
+            clients=sum(row.clients for row in rows),
+            reason="",
+        )
 
 
 def summarise_fleet(variables: Mapping[str, object], clusters: Sequence[str], finished: t.Collection[str]) -> FleetSummary:
