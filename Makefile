@@ -72,8 +72,9 @@ testbed-down: venv ## stop it and remove its files: NAME=default
 bench: venv binaries ## measure the collection against other ways on 100, 1000 and 5000 nodes (hours; SIZES=100 for less)
 	@$(RUN) -m tests.benchmark $(if $(SIZES),--sizes $(SIZES))
 
-test-reliability: venv binaries ## every operation with every fault between client and API server
+test-reliability: venv binaries ## every operation with every fault between client and API server, then every kill and every missing right (hours)
 	@$(RUN) -m tests.reliability
+	@$(PYTEST) -v -m reliability --timeout=3600 tests/integration
 
 fuzz: venv ## a hundred thousand hostile inputs, some 20 minutes (CASES=2000 for fewer)
 	@$(RUN) -m tests.fuzz $(if $(CASES),--cases $(CASES))
