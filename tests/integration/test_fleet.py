@@ -96,10 +96,13 @@ def test_where_a_failure_stops(
     tmp_path: Path,
 ) -> None:
     since = {name: bed.mark() for name, bed in clusters.items()}
-    run = run_ansible("gpuops.mps.plan", variables={**DECLARED, **told}, arguments=inventory(clusters, tmp_path, *order))
+    variables = {**DECLARED, **told, "mps_report_folder": str(tmp_path / "reports")}
+    run = run_ansible("gpuops.mps.plan", variables=variables, arguments=inventory(clusters, tmp_path, *order))
     assert (run.status, states(run)) == (2, expected), run.failure()
     asked = {name for name, bed in clusters.items() if [event for event in bed.audit(since[name]) if event.user == "admin"]}
     assert asked == {name for name, state in expected.items() if state == "planned"}
+    written = json.loads((tmp_path / "reports" / "gpu-sharing-all-clusters.json").read_text())
+    assert {one["cluster"]: one["state"] for one in written["clusters"]} == expected
 
 
 def list_inventory(bed: TestBed, directory: Path, *arguments: str) -> dict[str, Any]:
