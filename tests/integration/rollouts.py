@@ -9,12 +9,10 @@ what is tested here. Tests that kill a run, or that test the action plugin, star
 
 from __future__ import annotations
 
-import contextlib
 import json
 import sys
-import threading
 import time
-from collections.abc import Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,6 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 LABEL = "nvidia.com/device-plugin.config"
 FAULT = "testbed.gpuops.example/fault"
 MARK = "gpuops.mps/rollout"
-AGENT_APPS = ("gpu-feature-discovery", "nvidia-device-plugin-mps-control-daemon", "nvidia-device-plugin-daemonset")
 DEFAULTS: dict[str, Any] = {name: spec.get("default") for name, spec in {**DECLARATION_OPTIONS, **ROLLOUT_OPTIONS}.items()}
 NODE_SET = """\
 nodes:
@@ -109,7 +106,7 @@ def nothing_left_behind(bed: TestBed) -> None:
 
 
 def agreement(bed: TestBed) -> None:
-    """Every node offers what the content under its label, or the default, says: read from the map with simple means."""
+    """Every node's agents run what the content under its label, or the default, says: read from map and agents with simple means."""
     config = bed.api.get(POLICY)["spec"]["devicePlugin"].get("config", {})
     data = (bed.api.find(MAP) or {}).get("data", {})
     offered = allocatable(bed)
@@ -119,59 +116,19 @@ def agreement(bed: TestBed) -> None:
         replicas = int(text.split("replicas:")[1].split()[0]) if "replicas:" in text else 1
         resource = "nvidia.com/gpu.shared" if "renameByDefault: true" in text else "nvidia.com/gpu"
         assert offered[name] == {resource: GPUS[name] * replicas}, f"{name} offers {offered[name]}, but '{key}' says {replicas} replicas"
+        percentages = {100 // replicas} if "mps:" in text else set()
+        bed.wait_for(f"daemon on {name} that runs '{key}'", partial(daemon_runs, bed, name, percentages), 5)
+
+
+def daemon_runs(bed: TestBed, node: str, percentages: set[int]) -> bool:
+    """Whether the MPS daemons on a simulated node give these percentages of the threads, by the agents' own notes; none without a daemon."""
+    host = json.loads((bed.directory / "agents" / "nodes" / f"{node}.json").read_text())["host"]
+    return {daemon["thread_percentage"] for daemon in host["daemons"].values()} == percentages
 
 
 def own_writes(bed: TestBed, since: int) -> list[AuditEvent]:
     """The mutating requests that the collection has sent since a marker."""
     return [event for event in bed.audit(since) if event.mutating and event.user_agent.startswith("gpuops.mps")]
-
-
-class Watcher(threading.Thread):
-    """Looks again and again which nodes are disturbed: marked as being changed, or with an agent's pod that is not ready."""
-
-    def __init__(self, bed: TestBed) -> None:
-        super().__init__(daemon=True)
-        self._bed = bed
-        self._enough = threading.Event()
-        self.most: frozenset[str] = frozenset()
-        self.looks = 0
-
-    def run(self) -> None:
-        """Look until told to stop."""
-        while not self._enough.wait(0.1):
-            try:
-                now = self._disturbed()
-            except OSError:  # an overloaded machine: this look is lost, not the watcher
-                continue
-            self.looks += 1
-            if len(now) > len(self.most):
-                self.most = now
-
-    def _disturbed(self) -> frozenset[str]:
-        marked = {name for name, node in gpu_nodes(self._bed).items() if _being_changed(node)}
-        pods = self._bed.api.list(PODS, labelSelector=f"app in ({','.join(AGENT_APPS)})")
-        return frozenset(marked | {pod["spec"]["nodeName"] for pod in pods if pod["metadata"].get("deletionTimestamp") and pod["spec"].get("nodeName")})
-
-    def stop(self) -> None:
-        """Stop looking."""
-        self._enough.set()
-        self.join()
-
-
-def _being_changed(node: Mapping[str, Any]) -> bool:
-    text = node["metadata"].get("annotations", {}).get(MARK)
-    return bool(text) and json.loads(text)["state"] == "changing"
-
-
-@contextlib.contextmanager
-def watching(bed: TestBed) -> Iterator[Watcher]:
-    """A watcher for the time of a block."""
-    watcher = Watcher(bed)
-    watcher.start()
-    try:
-        yield watcher
-    finally:
-        watcher.stop()
 
 
 def wait_until(condition: Any, seconds: float = 30.0) -> None:

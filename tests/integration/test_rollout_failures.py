@@ -13,11 +13,16 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.gpuops.mps.plugins.module_utils import _rollout_lease
+from tests.integration.disturbance import AGENT_APPS, watching
+from tests.integration.observation import is_ready
 from tests.integration.rollouts import (
+    GPUS,
     LABEL,
     LEASE,
     MAP,
     MARK,
+    PODS,
     POLICY,
     agents,
     agreement,
@@ -30,13 +35,14 @@ from tests.integration.rollouts import (
     roll,
     set_fault,
     wait_until,
-    watching,
     write_node_set,
 )
 from tests.testbed.bed import TestBed
 from tests.testbed.node_sets import node_objects
+from tests.testbed.operator_runner import OPERATOR
 
 GPU = "nvidia.com/gpu"
+NOT_READY = "testbed.gpuops.example/not-ready"
 PLUGIN = "nvidia-device-plugin-daemonset"
 CONFIGS: dict[str, Any] = {"none": {}, "two": {"replicas": 2}, "four": {"replicas": 4}}
 EVERYWHERE = [group("two", "gpu-a", "gpu-b", "gpu-c", "gpu-d")]
@@ -151,6 +157,29 @@ def test_a_node_that_stays_broken_is_named(bed: TestBed) -> None:
     nothing_left_behind(bed)
 
 
+def test_a_node_that_is_lost_meanwhile_is_named_and_done_later(bed: TestBed) -> None:
+    """Its kubelet dies in the middle: the rollout ends in time, the node's mark says why, and the next run does it."""
+
+    def lose() -> None:
+        wait_until(lambda: MARK in gpu_nodes(bed)["gpu-a"]["metadata"].get("annotations", {}), 60)
+        bed.api.patch("/api/v1/nodes/gpu-a", {"metadata": {"annotations": {NOT_READY: "yes"}}})
+
+    losing = threading.Thread(target=lose)
+    losing.start()
+    try:
+        result = roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, canary=["gpu-a"], disruption="drain", wait_timeout=8)
+        losing.join()
+        assert result["state"] == "failed" and "gpu-a" in result["msg"], result
+        assert json.loads(gpu_nodes(bed)["gpu-a"]["metadata"]["annotations"][MARK])["state"] == "failed"
+        assert not gpu_nodes(bed)["gpu-a"]["spec"].get("unschedulable")
+    finally:
+        bed.api.patch("/api/v1/nodes/gpu-a", {"metadata": {"annotations": {NOT_READY: None}}})
+    bed.wait_for("node that is ready again", lambda: is_ready(gpu_nodes(bed)["gpu-a"]))
+    assert roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, batch_size="4")["state"] == "verified"
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
 def test_a_default_that_fails_goes_back_with_the_policy(bed: TestBed) -> None:
     """A cluster-wide change keeps to its batches, and policy and update strategy are put back when the first one fails."""
     roll(bed, configs=CONFIGS, default="two", node_groups=[], on_left_group="remove", batch_size="4")
@@ -166,6 +195,24 @@ def test_a_default_that_fails_goes_back_with_the_policy(bed: TestBed) -> None:
     assert pods == {name: uid for name, uid in agents(bed, PLUGIN).items() if name != "gpu-a"}, "nodes whose turn never came were restarted"
     agreement(bed)
     nothing_left_behind(bed)
+
+
+def test_an_operator_that_does_not_follow_ends_the_rollout_before_any_node(bed: TestBed) -> None:
+    """Its Deployment is scaled to 0: after the deadline map, policy and update strategy are as before, and the operator is named."""
+    deployment = "/apis/apps/v1/namespaces/gpu-operator/deployments/gpu-operator"
+    data, before = bed.api.get(MAP)["data"], {name: agents(bed, name) for name in AGENT_APPS}
+    bed.api.patch(deployment, {"spec": {"replicas": 0}})
+    try:
+        bed.wait_for("end of the operator", lambda: OPERATOR not in bed.processes())
+        result = roll(bed, configs=EDITED, default="four", node_groups=EVERYWHERE, batch_size="4", wait_timeout=4)
+        assert result["state"] == "returned" and result["failed"] and "operator-not-following" in codes(result), result
+        assert "the operator has not brought" in result["msg"]
+        assert bed.api.get(MAP)["data"] == data and bed.api.get(POLICY)["spec"]["devicePlugin"]["config"]["default"] == "none"
+        assert before == {name: agents(bed, name) for name in AGENT_APPS}
+        agreement(bed)
+        nothing_left_behind(bed)
+    finally:
+        bed.api.patch(deployment, {"spec": {"replicas": 1}})
 
 
 def test_the_last_rollout_is_taken_back_as_a_whole(bed: TestBed) -> None:
@@ -215,6 +262,18 @@ def test_running_gpu_pods_are_refused_by_default(bed: TestBed) -> None:
     assert roll(bed, configs=EDITED, default="none", node_groups=EVERYWHERE, disruption="allow", batch_size="4")["state"] == "verified"
 
 
+def test_running_gpu_pods_are_not_rolled_back_over(bed: TestBed) -> None:
+    """A rollback restarts daemons as well: refused with the pods' names, unless the user allows it."""
+    make_gpu_pod(bed, "training", "gpu-a")
+    mark = bed.mark()
+    result = roll(bed, rollback=True)
+    assert result["state"] == "refused" and "default/training on gpu-a" in result["msg"], result
+    assert own_writes(bed, mark) == []
+    assert roll(bed, rollback=True, disruption="allow", batch_size="4")["state"] == "returned"
+    agreement(bed)
+    nothing_left_behind(bed)
+
+
 def test_draining_respects_budgets_and_foreign_cordons(bed: TestBed) -> None:
     """A pod goes when its budget allows it; the own cordon is undone, somebody else's stays."""
     make_gpu_pod(bed, "guarded", "gpu-a", {"app": "guarded"})
@@ -251,8 +310,9 @@ def test_waiting_for_gpu_pods_ends_in_time(bed: TestBed) -> None:
     nothing_left_behind(bed)
 
 
-def test_another_run_is_kept_out(bed: TestBed) -> None:
+def test_another_run_is_kept_out(bed: TestBed, monkeypatch: pytest.MonkeyPatch) -> None:
     """A Lease that is renewed stops a second run; one that is not is taken over after its time."""
+    monkeypatch.setattr(_rollout_lease, "ORPHAN_SECONDS", 1.0)
     lease = {"holderIdentity": "somebody", "leaseDurationSeconds": 3}
     stop = threading.Event()
 
@@ -335,10 +395,55 @@ def test_a_node_that_joins_meanwhile_is_rolled_out_too(bed: TestBed) -> None:
         bed.api.delete("/api/v1/nodes/gpu-new")
 
 
+@pytest.mark.parametrize(
+    ("default", "at_once"),
+    [pytest.param("none", None, id="labels only", marks=pytest.mark.reliability), pytest.param("four", 1, id="default changed")],
+)
+def test_an_operator_that_is_upgraded_meanwhile(bed: TestBed, default: str, at_once: int | None) -> None:
+    """New pod templates in the middle of a rollout: every agent ends on the new version with the declared config.
+
+    With a changed default the rollout holds the operator back, and batches hold for the upgrade too; else the DaemonSets replace
+    pods by themselves as always, which the rollout waits for.
+    """
+    groups = [group("two", "gpu-a", "gpu-b", "gpu-c", "gpu-d")]
+    upgrading = threading.Thread(target=upgrade, args=(bed, "v0.18.1"))
+    upgrading.start()
+    try:
+        with watching(bed) as watcher:
+            result = roll(bed, configs={**EDITED, "four": {"replicas": 4}}, default=default, node_groups=groups, batch_size="1")
+        upgrading.join()
+        assert result["state"] == "verified", (result["msg"], result["progress"])
+        assert at_once is None or len(watcher.most) <= at_once, watcher.most
+        bed.wait_until_settled()
+        assert set(plugin_images(bed).values()) == {"v0.18.1"}
+        agreement(bed)
+        nothing_left_behind(bed)
+    finally:
+        bed.api.patch(POLICY, {"spec": {"devicePlugin": {"version": "v0.17.4"}, "gfd": {"version": "v0.17.4"}}})
+        bed.wait_until_settled()
+
+
+def upgrade(bed: TestBed, version: str) -> None:
+    """Give the policy other versions of its agents, as an upgraded operator does, once the first node of a rollout is through."""
+    wait_until(lambda: any(node == {GPU: GPUS[name] * 3} for name, node in allocatable(bed).items()), 120)
+    bed.api.patch(POLICY, {"spec": {"devicePlugin": {"version": version}, "gfd": {"version": version}}})
+
+
+def plugin_images(bed: TestBed) -> dict[str, str]:
+    """Node -> version of the device plugin's pod there."""
+    found = bed.api.list(PODS, labelSelector=f"app={PLUGIN}")
+    return {pod["spec"]["nodeName"]: pod["spec"]["containers"][0]["image"].rpartition(":")[2] for pod in found}
+
+
 def test_the_task_shows_progress_while_it_waits(bed: TestBed, run_ansible: Callable[..., Any]) -> None:
-    """Through Ansible: lines that say which batch, and a second run that changes nothing."""
-    options = {"configs": EDITED, "default": "none", "node_groups": EVERYWHERE, "batch_size": "2", "wait_timeout": 120}
+    """Through Ansible: a plan of batches with --check --diff, then lines that say which batch, and a second run that changes nothing."""
+    make_gpu_pod(bed, "training", "gpu-a")
+    options = {"configs": EDITED, "default": "none", "node_groups": EVERYWHERE, "batch_size": "2", "wait_timeout": 120, "disruption": "allow"}
     play = {"hosts": "localhost", "connection": "local", "gather_facts": False, "tasks": [{"name": "Roll out", "gpuops.mps.mps_rollout": options}]}
+    mark, planned = bed.mark(), run_ansible([play], bed, check=True, diff=True)
+    assert own_writes(bed, mark) == [] and planned.result("Roll out")["state"] == "planned"
+    for line in ("+++ after: batch 1, about 60 s", "breaks: default/training", "nvidia.com/gpu=6", "nvidia.com/gpu.replicas: 3"):
+        assert line in planned.output, line
     first = run_ansible([play], bed)
     assert first.result("Roll out")["state"] == "verified", first.failure()
     assert "Roll out: batch 1 of 2 ended: 2 verified" in first.output

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.integration.rollouts import group, labels, nothing_left_behind, own_writes, roll, set_fault, watching
+from tests.integration.disturbance import watching
+from tests.integration.rollouts import group, labels, nothing_left_behind, own_writes, roll, set_fault
 from tests.testbed.bed import TestBed
 
 NODES = 200
