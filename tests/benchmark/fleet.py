@@ -16,6 +16,7 @@ from tests.testbed.bed import TestBed
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
 GPUS, REPLICAS = 4, 4
 SETTLED = {
+    CONFIG_LABEL: "mps-four",
     "nvidia.com/gpu.present": "true",
     "nvidia.com/gpu.deploy.device-plugin": "true",
     "nvidia.com/gpu.product": "Tesla-T4-SHARED",
@@ -36,12 +37,12 @@ SETTLED = {
 LABELS, IMAGES = 75, 50
 
 
-def write_node_set(path: Path, count: int) -> None:
-    """Write the node set file of ``count`` GPU nodes and one node for everything else."""
+def write_node_set(path: Path, count: int, *, settled: bool) -> None:
+    """Write the node set file of ``count`` GPU nodes, labelled as GPU Feature Discovery leaves them or not yet, and one node for everything else."""
     filler = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{index:02d}": "true" for index in range(LABELS - len(SETTLED) - 12)}
     gpus = [{"product": "Tesla T4", "count": GPUS, "memory_mib": 15360, "compute": "7.5"}]
     nodes: list[dict[str, t.Any]] = [
-        {"name": f"gpu-{index:05d}", "gpus": gpus, "labels": {**SETTLED, **filler, "bench": "gpu", "tenth": str(index % 10)}} for index in range(count)
+        {"name": f"gpu-{index:05d}", "gpus": gpus, "labels": {**(SETTLED if settled else {}), **filler, "bench": "gpu"}} for index in range(count)
     ]
     path.write_text(yaml.safe_dump({"nodes": [*nodes, {"name": "cpu-1", "gpus": []}]}), encoding="utf-8")
 
