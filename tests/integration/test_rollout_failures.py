@@ -395,6 +395,7 @@ def test_a_node_that_joins_meanwhile_is_rolled_out_too(bed: TestBed) -> None:
         bed.api.delete("/api/v1/nodes/gpu-new")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("default", "at_once"),
     [pytest.param("none", None, id="labels only", marks=pytest.mark.reliability), pytest.param("four", 1, id="default changed")],
