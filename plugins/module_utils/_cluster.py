@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exit_code, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exec_error, exit_code, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_contact import address_of, connection_error, outcome_of
 from ansible_collections.gpuops.mps.plugins.module_utils._deadline import within
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
@@ -348,9 +348,7 @@ class Cluster:
         except ClusterError:
             raise
         except Exception as error:  # websocket-client raises a dozen unrelated classes, and a failed exec is no reason for a traceback
-            raise ClusterError(
-                f"{path}: the command could not be run: {error}", code="exec-failed", remedy="Check the pod and the right to create pods/exec.", subject=path
-            ) from error
+            raise exec_error(path, error) from error
 
     # Many at once
 

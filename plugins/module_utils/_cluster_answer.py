@@ -111,3 +111,23 @@ def error_of(method: str, path: str, answer: Answer | None, problem: str) -> Clu
     else:
         code, remedy = _STATUS_CODES.get(answer.status, ("cluster-failed", "Look into the API server's log, then run again."))
     return ClusterError(f"{method} {path}: {message}", code=code, remedy=remedy, status=answer.status, subject=path, reason=reason)
+
+
+def exec_error(path: str, error: Exception) -> ClusterError:
+    """The error for a command that could not be run. A refused WebSocket has the server's answer in it, among much else.
+
+    The API server's own words leave out what is missing: the verb create beside the get of the WebSocket (from Kubernetes 1.35 on).
+    """
+    status, body = getattr(error, "status_code", None), getattr(error, "resp_body", None)
+    problem = str(error)
+    if isinstance(status, int) and isinstance(body, bytes):
+        problem = error_of("GET", path, Answer(status, {}, body), "").message.partition(": ")[2]
+    if status == 403:
+        problem += " (a command needs the verbs get and create on the resource pods/exec)"
+    return ClusterError(
+        f"{path}: the command could not be run: {problem}",
+        code="exec-failed",
+        remedy="Check the pod, and the right to get and create pods/exec.",
+        status=status if isinstance(status, int) else None,
+        subject=path,
+    )

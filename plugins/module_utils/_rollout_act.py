@@ -8,6 +8,7 @@ The operator's DaemonSets are never touched: a changed template or annotation th
 
 from __future__ import annotations
 
+import contextlib
 import time
 import typing as t
 from collections.abc import Callable
@@ -17,7 +18,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_limits import limits_answers, limits_command, read_limits
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout import rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_live import NODES, Live
-from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, ROLLOUT_ANNOTATION, write_annotation
+from ansible_collections.gpuops.mps.plugins.module_utils._rollout_mark import APPLIED_ANNOTATION, EMPTYING, ROLLOUT_ANNOTATION, read_mark, write_annotation
 from ansible_collections.gpuops.mps.plugins.module_utils._rollout_node import (
     LINK_ALLOCATABLE,
     LINK_DAEMON,
@@ -123,6 +124,14 @@ class Hands:
                     self._cluster.evict(namespace, name)
             else:
                 self.limits[action.node] = (action.pod.uid, self._percentage(action))
+
+    def let_go(self) -> None:
+        """Give back the nodes that are being emptied and whose agents nobody has touched, as far as the user's rights reach."""
+        for node in self._live.nodes.values():
+            mark = read_mark(node.annotations)
+            if mark is not None and mark.state == EMPTYING:
+                with contextlib.suppress(ClusterError):
+                    self.carry_out(Release(node.name, uncordon=mark.cordoned))
 
     def look_for_gpu_pods(self, nodes: t.Iterable[str]) -> None:
         """List the GPU pods of nodes that wait to be emptied. Those of a DaemonSet come back at once, so nobody waits for them."""

@@ -239,7 +239,8 @@ class Conductor:
             return
         found = self.cluster.get(f"/api/v1/namespaces/{plan.config_map.namespace}/configmaps/{plan.config_map.name}")
         changed = config_map_of(found).changed if found else None
-        until = seconds_of(changed or "") + self.wish.projection_seconds
+        # Where nobody has noted when the map changed, it may have been right now.
+        until = (seconds_of(changed) if changed else self.clock()) + self.wish.projection_seconds
         while self.clock() < until:
             lease.renew()
             time.sleep(min(1.0, max(0.0, until - self.clock())))
@@ -428,6 +429,7 @@ class Conductor:
             if not isinstance(result, ClusterError):
                 continue
             if result.status in (401, 403):
+                hands.let_go()  # a run that may not go on must not keep nodes from their users
                 raise result
             line = f"{action.node}: {result.message}"
             if line not in self.report.progress[-SAME_LINES:]:

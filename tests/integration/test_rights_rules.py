@@ -17,7 +17,7 @@ from tests.integration.rights import NAMESPACE, OPERATOR_NAMESPACE, Right, apply
 from tests.reliability import quiet
 from tests.reliability.direct import call
 from tests.reliability.fault_proxy import FAULTS, FaultProxy, Rule
-from tests.reliability.operations import CONFIGS, FAULT, LABEL, MAP, MAP_PATH, share, unstick
+from tests.reliability.operations import CONFIGS, FAULT, LABEL, LEASE, MAP, MAP_PATH, share, unstick
 from tests.reliability.operations import DECLARATION as DECLARED
 from tests.testbed.bed import TestBed
 from tests.testbed.layout import Layout
@@ -66,10 +66,10 @@ def plan(account: Account) -> str:
     return account.run("mps_plan_info", **DECLARATION, workloads=True)
 
 
-def rollout(account: Account) -> str:
+def rollout(account: Account, disruption: str = "allow") -> str:
     """A rollout to other replicas, whichever they are now."""
     replicas = 3 if "replicas: 2" in str(account.bed.api.get(MAP_PATH)["data"]) else 2
-    options: dict[str, Any] = {"disruption": "drain", "drain_timeout": 5, "wait_timeout": 60, "lease_duration": 4}
+    options: dict[str, Any] = {"disruption": disruption, "drain_timeout": 5, "wait_timeout": 60, "lease_duration": 4}
     return account.run("mps_rollout", **{**DECLARATION, "configs": {"none": {}, "mps-four": {"replicas": replicas}}}, **options)
 
 
@@ -80,13 +80,20 @@ def rollout_with_a_client(account: Account) -> str:
     account.bed.api.post("/api/v1/namespaces/default/pods", body)
     try:
         account.bed.wait_for("client", lambda: account.bed.api.get("/api/v1/namespaces/default/pods/client")["status"]["phase"] == "Running")
-        return rollout(account)
+        return rollout(account, "drain")
     finally:
         account.bed.api.delete("/api/v1/namespaces/default/pods/client")
 
 
+def first_rollout(account: Account) -> str:
+    """A rollout in a cluster that has had none."""
+    account.bed.api.delete(LEASE)
+    return rollout(account)
+
+
 def broken_agent(account: Account) -> str:
     """A verification that has a reason to read logs."""
+    assert '"state": "' in rollout(account)  # to where a broken plugin is the only thing that is wrong
     account.bed.api.patch("/api/v1/nodes/gpu-2", {"metadata": {"annotations": {FAULT: "plugin-crash"}}})
     for pod in account.bed.api.list(PODS, labelSelector="app=nvidia-device-plugin-daemonset", fieldSelector="spec.nodeName=gpu-2"):
         account.bed.api.delete(f"{PODS}/{pod['metadata']['name']}")
@@ -126,7 +133,7 @@ def full_namespace(account: Account) -> str:
     account.bed.api.post(quotas, quota)
     try:
         account.bed.wait_for("quota", lambda: account.bed.api.get(f"{quotas}/none").get("status", {}).get("hard"))
-        return account.run("mps_proof", form="document", timeout=10)
+        return account.run("mps_proof", form="document", wait_timeout=10)
     finally:
         account.bed.api.delete(f"{quotas}/none")
 
@@ -134,7 +141,8 @@ def full_namespace(account: Account) -> str:
 # (resource, verb) -> what asks for it; what is not here is asked for by a plan.
 PROBES: dict[tuple[str, str], Probe] = {
     **{(resource, "watch"): rollout for resource in ("nodes", "pods", "daemonsets")},
-    **{("leases", verb): rollout for verb in ("get", "create", "patch")},
+    **{("leases", verb): rollout for verb in ("get", "patch")},
+    ("leases", "create"): first_rollout,
     **{(resource, verb): lambda account: account.run("mps_proof") for resource in ("pods/exec",) for verb in ("get", "create")},
     ("pods", "create"): lambda account: account.run("mps_proof"),
     ("namespaces", "get"): lambda account: account.run("mps_operator_info", namespace=OPERATOR_NAMESPACE),
@@ -148,8 +156,8 @@ PROBES: dict[tuple[str, str], Probe] = {
     ("configmaps", "delete"): removed_map,
     ("clusterpolicies", "get"): conflict,
     ("clusterpolicies", "patch"): lambda account: account.run("mps_policy", **PLACE, default="none"),
-    ("deployments", "create"): lambda account: account.run("mps_proof", form="document", timeout=30),
-    ("deployments", "delete"): lambda account: account.run("mps_proof", form="document", timeout=30),
+    ("deployments", "create"): lambda account: account.run("mps_proof", form="document", wait_timeout=30),
+    ("deployments", "delete"): lambda account: account.run("mps_proof", form="document", wait_timeout=30),
     ("deployments", "get"): full_namespace,
 }
 # Where the same verb on the same resource is asked for in two namespaces.
@@ -205,6 +213,11 @@ def is_missed(account: Account, right: Right) -> None:
         apply(account.bed, [role])
         takes_effect(account.bed, right, allowed=True)
     words = said.replace("\\", "")
+    cordoned = [node["metadata"]["name"] for node in account.bed.api.list("/api/v1/nodes") if node["spec"].get("unschedulable")]
+    assert not cordoned, f"without {right}: cordoned: {cordoned}"
+    if right.resource == "pods/exec":  # the API server's own words leave the verb out
+        assert "needs the verbs get and create on the resource pods/exec" in words, said[:3000]
+        return
     assert f'cannot {right.verb} resource "{right.resource}"' in words, f"without {right}: {said[:3000]}"
 
 

@@ -9,7 +9,7 @@ import json
 
 import pytest
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, error_of, exit_code, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, error_of, exec_error, exit_code, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
 
 
@@ -65,3 +65,12 @@ def test_a_command_that_failed_is_told_from_one_that_did_not_run() -> None:
         exit_code("{}")
     with pytest.raises(ValueError, match="connection ended"):
         exit_code("")
+
+
+def test_a_refused_command_says_which_right_is_missing() -> None:
+    refused = OSError("Handshake status 403 Forbidden -+-+- {'audit-id': '6a61f543'}")
+    refused.status_code, refused.resp_body = 403, b'{"message": "pods \\"x\\" is forbidden: "}'  # type: ignore[attr-defined]
+    error = exec_error("/api/v1/namespaces/a/pods/x/exec", refused)
+    assert "audit-id" not in error.message and 'pods "x" is forbidden' in error.message and "get and create on the resource pods/exec" in error.message
+    assert (error.code, error.status) == ("exec-failed", 403)
+    assert exec_error("/x", OSError("no route")).message == "/x: the command could not be run: no route"
