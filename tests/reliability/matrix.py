@@ -114,7 +114,8 @@ class Matrix:
                 proxy.page_size, proxy.single_use = place.page_size, place.single_use
                 if operation.meanwhile:
                     proxy.rules.append(Rule(FAULTS["none"], path="watch=", before=lambda: operation.meanwhile(self._bed)))  # type: ignore[misc]
-                times = 1 if FAULTS[fault].rotates_token else place.times
+                # A second rotation, or a second minute of silence, would show nothing new.
+                times = min(place.times, 1) if FAULTS[fault].rotates_token or FAULTS[fault].body == "hang" else place.times
                 rule = Rule(FAULTS[fault], methods=place.methods, path=place.path, times=times)
                 proxy.rules.append(rule)
                 since, began = self._bed.mark(), time.monotonic()
