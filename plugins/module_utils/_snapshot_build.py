@@ -360,5 +360,11 @@ def _field_owner(metadata: Object, path: t.Sequence[str]) -> str | None:
 
 
 def _data_changed(metadata: Object) -> str | None:
+    """When a ConfigMap's data last changed, None where no manager of it is known.
+
+    The API server begins to note managers when an object is created; one that is created with no fields at all, by
+    ``kubectl create configmap NAME`` for example, gets none, and none later (apimachinery, managedfields, skipnonapplied.go).
+    Such a map may have been edited at any time since.
+    """
     times = [entry.get("time") for entry in _entries_with(metadata, ("f:data",))]
-    return max((time for time in times if time), default=metadata.get("creationTimestamp"))
+    return max((time for time in times if time), default=None)

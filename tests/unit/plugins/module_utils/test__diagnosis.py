@@ -383,6 +383,14 @@ def test_a_container_that_started_after_an_edit_may_still_have_read_the_older_te
     assert (verdict.verdict, verdict.code) == ("stale" if code == "agent-stale" else "broken", code)
 
 
+def test_agents_of_a_map_that_nobody_knows_the_age_of_are_judged_by_what_they_show() -> None:
+    """A map that was created empty: who has edited it since, and when, stands nowhere."""
+    unknown = config_map(changed=None)
+    assert verify_node(snapshot(config_map=unknown), WANTED).verified
+    verdict = verify_node(snapshot(config_map=unknown, nodes=(UNSHARED,)), WANTED)
+    assert (verdict.verdict, verdict.link, verdict.code) == ("stale", "feature-discovery-pod", "agent-stale")
+
+
 def test_an_agent_that_has_just_started_gets_time_to_show_what_it_read() -> None:
     discovery = agent_pod(FEATURE_DISCOVERY, containers=(container("gpu-feature-discovery", restarts=1, started=clock(39, 50)),))
     edited = replace(with_pods(gfd=discovery), nodes=(UNSHARED,), config_map=config_map(changed=clock(39)))

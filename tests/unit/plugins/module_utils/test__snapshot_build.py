@@ -183,10 +183,17 @@ def test_the_config_fields_other_manager_is_known_and_ours_is_not_named() -> Non
 
 def test_a_config_map_knows_when_its_data_changed() -> None:
     metadata = {"name": "m", "namespace": "n", "creationTimestamp": "2026-11-30T09:00:00Z"}
-    assert config_map_of({"metadata": metadata}).changed == "2026-11-30T09:00:00Z"
     fields = [owned("a", "2026-11-30T10:00:00Z", "f:data", "f:x"), owned("b", "2026-11-30T11:00:00Z", "f:metadata")]
     found = config_map_of({"metadata": {**metadata, "managedFields": fields}, "data": {"x": "text"}, "binaryData": {"y": "AA=="}, "immutable": True})
     assert (found.changed, found.data, found.binary_keys, found.immutable) == ("2026-11-30T10:00:00Z", {"x": "text"}, ("y",), True)
+
+
+def test_a_config_map_without_managers_may_have_changed_at_any_time() -> None:
+    """One that was created empty has none, however often it was edited since; its creation says nothing."""
+    metadata = {"name": "m", "namespace": "n", "creationTimestamp": "2026-11-30T09:00:00Z"}
+    assert config_map_of({"metadata": metadata, "data": {"x": "text"}}).changed is None
+    labelled = [owned("a", "2026-11-30T10:00:00Z", "f:metadata")]
+    assert config_map_of({"metadata": {**metadata, "managedFields": labelled}, "data": {"x": "text"}}).changed is None
 
 
 def daemon_set(name: str, namespace: str = "gpu-operator", **fields: Any) -> dict[str, Any]:
