@@ -215,8 +215,7 @@ class _Composer:
         try:
             event = self.events.peek_event()
         except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            return mark.line + 1 if mark else 1
+            return error.problem_mark.line + 1
         return None if isinstance(event, yaml.StreamEndEvent) else event.start_mark.line + 1
 
     def _node(self, depth: int, in_flow: bool) -> Node:

@@ -92,9 +92,24 @@ def test_plain_scalars_mean_what_goyaml_makes_of_them(text: str, value: ScalarVa
     assert type(found) is type(value)
 
 
-def test_not_a_number_is_a_float() -> None:
-    found = resolve_plain(".nan")
+@pytest.mark.parametrize("text", [".nan", ".NaN", ".NAN"])
+def test_not_a_number_is_a_float(text: str) -> None:
+    found = resolve_plain(text)
     assert isinstance(found, float) and math.isnan(found)
+
+
+# YAML 1.1's words, each in the three ways of writing that count; any other mixture of cases is text.
+@pytest.mark.parametrize(
+    ("word", "value"), [("y", True), ("yes", True), ("true", True), ("on", True), ("n", False), ("no", False), ("false", False), ("off", False), ("null", None)]
+)
+def test_words_are_values_in_three_spellings(word: str, value: ScalarValue) -> None:
+    assert [resolve_plain(text) for text in (word, word.capitalize(), word.upper())] == [value] * 3
+    assert resolve_plain(f"{word}X") == f"{word}X"
+
+
+@pytest.mark.parametrize("sign", ["", "+", "-"])
+def test_infinity_is_a_float_in_three_spellings(sign: str) -> None:
+    assert [resolve_plain(sign + text) for text in (".inf", ".Inf", ".INF")] == [-math.inf if sign == "-" else math.inf] * 3
 
 
 def test_nodes_keep_order_duplicates_and_lines() -> None:
@@ -178,6 +193,18 @@ def test_a_tab_before_a_line_break_does_not_end_a_scalar_that_goes_on() -> None:
     assert read.root.entries[0][1] == Scalar("b c", "b c", True, 1)
 
 
+def test_a_quoted_key_needs_no_space_after_its_colon() -> None:
+    read = parse_text('{"a":[1]}')
+    assert read.problem is None
+    assert read.root == Mapping(((Scalar("a", "a", False, 1), Sequence((Scalar("1", 1, True, 1),), 1)),), 1)
+
+
+def test_letters_after_a_tab_and_in_comments_are_letters() -> None:
+    read = parse_text("a: b\tX # X marks\n# X\nc: d\n")
+    assert isinstance(read.root, Mapping)
+    assert [value.text for _key, value in read.root.entries if isinstance(value, Scalar)] == ["b\tX", "d"]
+
+
 def test_an_alias_is_the_node_of_its_anchor() -> None:
     read = parse_text("a: &x {b: 1}\nc: *x\n")
     assert isinstance(read.root, Mapping)
@@ -193,6 +220,7 @@ def test_an_alias_is_the_node_of_its_anchor() -> None:
         ("%YAML 1.2\n---\na: 1\n", "only the directive for YAML 1.1", 1, True),
         ("\n{a:{}}", "no space after the colon", 2, True),
         ("\n{a:[]}", "no space after the colon", 2, True),
+        ("[a:[]]", "no space after the colon", 1, True),
         ("{a:}", "no space after the colon", 1, False),
         ("{a:,}", "no space after the colon", 1, False),
         ("a:\n\tb: 1\n", "cannot start any token", 2, True),
@@ -223,9 +251,10 @@ def test_a_byte_order_mark_within_a_line_is_a_character() -> None:
 
 
 def test_the_depth_is_bounded_where_it_says() -> None:
-    assert parse_text("[" * MAX_DEPTH + "]" * MAX_DEPTH).problem is None
-    problem = parse_text("[" * (MAX_DEPTH + 1) + "1" + "]" * (MAX_DEPTH + 1)).problem
-    assert problem is not None and problem.too_large
+    for begin, end in (("[", "]"), ("{a: ", "}"), ("{? ", "}")):
+        assert parse_text(begin * MAX_DEPTH + "1" + end * MAX_DEPTH).problem is None
+        problem = parse_text(begin * (MAX_DEPTH + 1) + "1" + end * (MAX_DEPTH + 1)).problem
+        assert problem is not None and problem.too_large
 
 
 def test_the_size_is_bounded_where_it_says() -> None:
