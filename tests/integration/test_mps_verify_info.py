@@ -39,6 +39,19 @@ READER = {
         {"apiGroups": ["apiextensions.k8s.io"], "resources": ["customresourcedefinitions"], "verbs": ["get"]},
     ],
 }
+DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+GPU_CLUSTERS = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gpuclusters.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {"kind": "GPUCluster", "listKind": "GPUClusterList", "plural": "gpuclusters", "singular": "gpucluster"},
+        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+    },
+}
+GPU_CLUSTER = {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster", "metadata": {"name": "gpu-cluster"}}
 DECLARED: dict[str, Any] = {
     "mps_configs": {"none": {}, "mps-four": {"replicas": 4}},
     "mps_default": "none",
@@ -59,15 +72,35 @@ def plain_node(number: int) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"many-{number:04d}", "labels": labels}}
 
 
-def test_a_thousand_nodes_cost_no_more_requests_than_three(bed_factory: Callable[..., TestBed]) -> None:
-    bed = bed_factory("many", operator=False, agents=False)
+@pytest.fixture(scope="module")
+def bare(worker: str) -> Iterator[TestBed]:
+    """A cluster on which no operator is installed, with nodes that carry the operator's label."""
+    started = TestBed.start(f"bare-{worker}", operator=False, agents=False)
+    try:
+        yield started
+    finally:
+        started.stop()
+
+
+def test_a_thousand_nodes_cost_no_more_requests_than_three(bare: TestBed) -> None:
     counts = []
     for numbers in (range(3), range(3, 1000)):
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda number: bed.api.post("/api/v1/nodes", plain_node(number)), numbers))
-        counts.append(requests(bed))
-    assert len(verify(bed)["nodes"]) == 1000
+            list(pool.map(lambda number: bare.api.post("/api/v1/nodes", plain_node(number)), numbers))
+        counts.append(requests(bare))
+    assert len(verify(bare)["nodes"]) == 1000
     assert counts[0] == counts[1] and counts[0].total() < 15
+
+
+def test_without_a_policy_the_first_broken_link_is_the_policy(bare: TestBed) -> None:
+    """No operator at all, and one that is set up by a GPUCluster in place of a ClusterPolicy."""
+    bare.api.post("/api/v1/nodes", {**plain_node(1000), "metadata": {**plain_node(1000)["metadata"], "name": "alone"}})
+    assert verdicts(verify(bare, nodes=["alone"])) == {"alone": ("broken", "policy", "policy-absent")}
+    bare.api.post(DEFINITIONS, GPU_CLUSTERS)
+    bare.wait_for("the API for GPUClusters", lambda: bare.api.post("/apis/nvidia.com/v1alpha1/gpuclusters", GPU_CLUSTER), 30)
+    found = verify(bare, nodes=["alone"])["nodes"][0]
+    assert (found["verdict"], found["link"], found["code"]) == ("broken", "policy", "policy-replaced-by-gpu-cluster")
+    assert found["evidence"][0]["subject"] == "gpucluster/gpu-cluster"
 
 
 @pytest.fixture(scope="module")
