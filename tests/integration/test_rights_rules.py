@@ -126,6 +126,12 @@ def edited_label(account: Account) -> str:
     return said
 
 
+def proof(account: Account) -> str:
+    """A proof where everything is as it should be: a rollout that another missing right has stopped is finished first."""
+    rollout(Account(account.bed, account.bed.kubeconfig, account.directory))
+    return account.run("mps_proof")
+
+
 def full_namespace(account: Account) -> str:
     """A Deployment that gets no pods."""
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}}
@@ -143,8 +149,8 @@ PROBES: dict[tuple[str, str], Probe] = {
     **{(resource, "watch"): rollout for resource in ("nodes", "pods", "daemonsets")},
     **{("leases", verb): rollout for verb in ("get", "patch")},
     ("leases", "create"): first_rollout,
-    **{(resource, verb): lambda account: account.run("mps_proof") for resource in ("pods/exec",) for verb in ("get", "create")},
-    ("pods", "create"): lambda account: account.run("mps_proof"),
+    **{("pods/exec", verb): proof for verb in ("get", "create")},
+    ("pods", "create"): proof,
     ("namespaces", "get"): lambda account: account.run("mps_operator_info", namespace=OPERATOR_NAMESPACE),
     ("pods", "delete"): rollout,
     ("pods/eviction", "create"): rollout_with_a_client,
@@ -162,8 +168,8 @@ PROBES: dict[tuple[str, str], Probe] = {
 }
 # Where the same verb on the same resource is asked for in two namespaces.
 IN_ROLE: dict[tuple[str, str, str], Probe] = {
-    ("gpuops-mps-proof-namespace", "pods", "delete"): lambda account: account.run("mps_proof"),
-    ("gpuops-mps-proof-namespace", "pods/log", "get"): lambda account: account.run("mps_proof"),
+    ("gpuops-mps-proof-namespace", "pods", "delete"): proof,
+    ("gpuops-mps-proof-namespace", "pods/log", "get"): proof,
 }
 # The remove playbook alone deletes the Lease, by a module of kubernetes.core; test_rights_installer.py runs it.
 NOT_PROBED = {("leases", "delete")}
