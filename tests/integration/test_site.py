@@ -24,7 +24,7 @@ from tests.integration.observation import (
     wait_for_allocatable,
 )
 from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
-from tests.testbed.bed import TestBed
+from tests.testbed.bed import BedError, TestBed
 
 T4_NODES = ("gpu-t4-1", "gpu-t4-2")
 # gpu-mixed-1 has a T4 beside two L4. Which of the two its labels show is chance, so no group here selects by product.
@@ -87,8 +87,17 @@ def see_what_a_killed_daemon_leaves(bed: TestBed, run_module: Callable[..., Any]
     assert (shared["compute_modes"]["gpu-t4-1"], shared["left_exclusive"]) == (["exclusive_process"] * 2, [])
     assert shared["compute_modes"][MIG_NODE] == ["default"]
     bed.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"testbed.gpuops.example/fault": "daemon-killed"}}})
+    bed.wait_for("a daemon that does not answer", lambda: not answers(bed, "gpu-t4-1"))
     label_node(bed, "gpu-t4-1", "none")
     wait_for_allocatable(bed, {"gpu-t4-1": LAB_GPUS["gpu-t4-1"]})
     bed.wait_for("the end of the daemon", lambda: "gpu-t4-1" not in pods(bed, DAEMON))
     left = run_module(bed, "mps_info", {"compute_modes": True})
     assert (left["compute_modes"]["gpu-t4-1"], left["left_exclusive"]) == (["exclusive_process"] * 2, ["gpu-t4-1"])
+
+
+def answers(bed: TestBed, node: str) -> bool:
+    """Tell whether the node's daemon can be asked."""
+    try:
+        return bool(ask_daemon(bed, node, "get_default_active_thread_percentage"))
+    except BedError:
+        return False
