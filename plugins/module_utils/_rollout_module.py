@@ -181,12 +181,13 @@ def rollout_findings(plan: Plan, context: Context, state: RolloutState, wish: Wi
     found = []
     breaking = [one for one in plan.nodes if one.node in state.runs and state.runs[one.node].work.breaks]
     pods = [f"{pod.namespace}/{pod.name} on {one.node}" for one in breaking for pod in one.gpu_pods]
-    if pods and wish.pacing.disruption == "refuse":
-        found.append(finding("rollout-breaks-gpu-pods", "disruption", f"{len(pods)} running GPU pods would break: {', '.join(pods)}"))
     policy = context.snapshot.policy
-    if plan.policy is not None and plan.policy.changed and policy is not None and not is_held(policy):
-        code = "rollout-held" if can_hold(policy) else "rollout-not-paced"
-        found.append(finding(code, "spec.daemonsets.updateStrategy", subject=f"clusterpolicy/{policy.name}"))
+    rolls = policy if plan.policy is not None and plan.policy.changed and policy is not None and not is_held(policy) else None
+    unpaced = rolls is not None and not can_hold(rolls)
+    if rolls is not None:
+        found.append(finding("rollout-not-paced" if unpaced else "rollout-held", "spec.daemonsets.updateStrategy", subject=f"clusterpolicy/{rolls.name}"))
+    if pods and (wish.pacing.disruption == "refuse" or (unpaced and wish.pacing.disruption != "allow")):
+        found.append(_breaking(pods, unpaced))
     if context.way_back.scope == SCOPE_WHOLE and state.runs:
         found.append(finding("rollout-returns-whole", "update_strategy", f"if a batch fails, the whole rollout goes back: {context.way_back.reason}"))
     known = {node.name for node in context.snapshot.nodes}
@@ -197,6 +198,15 @@ def rollout_findings(plan: Plan, context: Context, state: RolloutState, wish: Wi
         if group not in plan.groups:
             found.append(finding("rollout-option", "order", f"order names the group '{group}', which is not declared"))
     return tuple(found)
+
+
+def _breaking(pods: list[str], unpaced: bool) -> Finding:
+    """The running pods that do not survive. Nobody can wait for them or drain them where the operator replaces the daemons by itself."""
+    message, remedy = f"{len(pods)} running GPU pods would break: {', '.join(pods)}", None
+    if unpaced:
+        message = f"{message}; the operator replaces the daemons by itself, so that there is no time to wait or drain"
+        remedy = "Stop the pods, or choose disruption: allow."
+    return finding("rollout-breaks-gpu-pods", "disruption", message, remedy=remedy)
 
 
 def _of_the_plan(plan: Plan, snapshot: Snapshot) -> tuple[Finding, ...]:

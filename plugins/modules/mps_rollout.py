@@ -80,6 +80,7 @@ options:
       - V(drain) cordons the node, evicts these pods as far as disruption budgets allow, and uncordons it at every end.
         A node that somebody else has cordoned stays cordoned.
       - V(allow) goes on.
+      - Where batches cannot hold because a tool keeps the ClusterPolicy, V(wait) and V(drain) are refused like V(refuse).
     type: str
     choices: [refuse, wait, drain, allow]
     default: refuse
