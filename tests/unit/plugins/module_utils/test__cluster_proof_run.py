@@ -35,7 +35,7 @@ OPTIONS: dict[str, Any] = {
 
 @pytest.fixture(autouse=True)
 def _no_patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_cluster_proof, "_REMOVE_SECONDS", 0.02)
+    monkeypatch.setattr(_cluster_proof, "_REMOVE_SECONDS", 0.5)
     monkeypatch.setattr(_cluster_proof, "_PAUSE_SECONDS", 0.0)
     monkeypatch.setattr(_cluster_proof_run, "read_snapshot", lambda *_cluster, **_names: snapshot())
 
