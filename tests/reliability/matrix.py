@@ -89,7 +89,12 @@ class Cell:
 
 def pairs(operation: Operation) -> list[tuple[Place, str]]:
     """All the (place, fault) pairs that make sense for an operation."""
-    places = [place for place in FAULTS_AT if (operation.writes or place.methods != WRITES) and (operation.watches or "watch" not in place.path)]
+    unfit = {
+        *(() if operation.writes else (WRITING, WRITES_FOR_EVER)),
+        *(() if operation.watches else (WATCHES, WATCHES_FOR_EVER)),
+        *(() if operation.pages else (PAGES,)),
+    }
+    places = [place for place in FAULTS_AT if place not in unfit]
     return [(place, fault) for place in places for fault in FAULTS_AT[place]]
 
 

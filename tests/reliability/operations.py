@@ -29,7 +29,8 @@ class Operation:
     """One module call. ``prepare`` brings the bed to where it starts, ``converged`` tells from bed and result whether its work is done.
 
     ``meanwhile`` is done when the operation's first watch is under way. ``slow`` ones wait for agents;
-    those with an ``action`` need Ansible around them; without ``agents`` a bed on which nothing moves by itself will do.
+    those with an ``action`` need Ansible around them; without ``agents`` a bed on which nothing moves by itself will do;
+    without ``pages`` it lists nothing of which there can be more than one page.
     """
 
     name: str
@@ -42,6 +43,7 @@ class Operation:
     slow: bool = False
     action: bool = False
     agents: bool = True
+    pages: bool = True
     meanwhile: t.Callable[[TestBed], None] | None = None
 
 
@@ -170,6 +172,7 @@ OPERATIONS: t.Mapping[str, Operation] = {
             write_map,
             lambda bed, _result: policy_config(bed) == {"name": MAP, "default": "none"},
             agents=False,
+            pages=False,
         ),
         Operation(
             "nodes",
@@ -182,7 +185,7 @@ OPERATIONS: t.Mapping[str, Operation] = {
         Operation("rollout", "mps_rollout", DECLARATION, nothing, shared_everywhere, watches=True, slow=True, action=True),
         Operation("proof", "mps_proof", {}, share, proven, watches=True, slow=True),
         Operation("config-absent", "mps_config", ABSENT, removed, lambda bed, _result: set(config_texts(bed)) == {"theirs"}, agents=False),
-        Operation("policy-absent", "mps_policy", ABSENT, write_map_and_policy, lambda bed, _result: policy_config(bed) == {}, agents=False),
+        Operation("policy-absent", "mps_policy", ABSENT, write_map_and_policy, lambda bed, _result: policy_config(bed) == {}, agents=False, pages=False),
         Operation(
             "nodes-absent",
             "mps_nodes",
