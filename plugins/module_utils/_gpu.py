@@ -127,7 +127,7 @@ def _is_tegra(own: Mapping[str, str], kernel: str) -> bool:
 
 def _number(text: str | None) -> int | None:
     """A whole number as GFD writes it; None for anything else."""
-    return int(text) if text is not None and text.isascii() and text.isdigit() else None
+    return int(text) if text is not None and text.isascii() and text.isdigit() and len(text) < 19 else None
 
 
 def _boolean(text: str | None) -> bool | None:

@@ -10,6 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named
+
+# No amount that the API takes is so large (a quantity is a 64-bit number).
+_BEYOND = 10**18
 
 # The way to the pod's spec in each kind that has one.
 _WAY_TO_SPEC: Mapping[str, tuple[str, ...]] = {
@@ -53,7 +57,7 @@ class Request:
 
 def objects_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """The object itself, or the items of a List; an item without a kind takes the one the list is named after."""
-    kind = str(document.get("kind"))
+    kind = named(document.get("kind"))
     if not kind.endswith("List"):
         yield document
         return
@@ -64,7 +68,7 @@ def objects_in(document: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 
 def pod_spec(document: Mapping[str, Any]) -> PodSpec | None:
     """The spec of the pods that this object is or makes; None for kinds that make none and for objects that lack it."""
-    way = _WAY_TO_SPEC.get(str(document.get("kind")))
+    way = _WAY_TO_SPEC.get(named(document.get("kind")))
     if way is None:
         return None
     found: Any = document
@@ -89,7 +93,7 @@ def requests(container: Container) -> Iterator[Request]:
     limits, asked = mapping(resources.get("limits")), mapping(resources.get("requests"))
     for resource, amount in {**asked, **limits}.items():
         section = "limits" if resource in limits else "requests"
-        yield Request(f"{container.path}.resources.{section}", str(resource), whole_number(amount))
+        yield Request(f"{container.path}.resources.{section}", named(resource), whole_number(amount))
 
 
 def gpu_requests(spec: PodSpec) -> dict[str, int]:
@@ -124,7 +128,7 @@ def label_keys(spec: Mapping[str, Any]) -> tuple[str, ...]:
     affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity"))
     required = mapping(affinity.get("requiredDuringSchedulingIgnoredDuringExecution"))
     expressions = [expression for term in sequence(required.get("nodeSelectorTerms")) for expression in sequence(mapping(term).get("matchExpressions"))]
-    return tuple(sorted({*mapping(spec.get("nodeSelector")), *(str(mapping(expression).get("key")) for expression in expressions)}))
+    return tuple(sorted({*mapping(spec.get("nodeSelector")), *(named(mapping(expression).get("key")) for expression in expressions)}))
 
 
 def whole_number(amount: object) -> int | None:
@@ -132,9 +136,9 @@ def whole_number(amount: object) -> int | None:
     if isinstance(amount, bool):
         return None
     if isinstance(amount, int):
-        return amount
-    text = str(amount).strip()
-    return int(text) if text.isascii() and text.isdigit() else None
+        return amount if abs(amount) < _BEYOND else None
+    text = named(amount).strip()
+    return int(text) if text.isascii() and text.isdigit() and len(text) < len(str(_BEYOND)) else None
 
 
 def mapping(value: object) -> Mapping[str, Any]:
@@ -149,8 +153,8 @@ def sequence(value: object) -> Sequence[Any]:
 
 def _fits(expression: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """One node selector requirement; Gt and Lt compare whole numbers as the scheduler does."""
-    key, operator = str(expression.get("key")), expression.get("operator")
-    values, actual = sequence(expression.get("values")), labels.get(str(expression.get("key")))
+    key, operator = named(expression.get("key")), expression.get("operator")
+    values, actual = sequence(expression.get("values")), labels.get(named(expression.get("key")))
     if operator == "DoesNotExist":
         return key not in labels
     if operator == "NotIn":

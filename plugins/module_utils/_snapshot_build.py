@@ -10,6 +10,7 @@ import typing as t
 from dataclasses import replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import (
     AGENT_DAEMON_SETS,
     CONFIG_LABEL,
@@ -290,7 +291,7 @@ def _resources(values: Object | None) -> dict[str, int]:
     found = {}
     for name, text in (values or {}).items():
         if name.startswith("nvidia.com/"):
-            number = re.fullmatch(r"(\d+)(k?)", str(text))
+            number = re.fullmatch(r"(\d{1,18})(k?)", named(text))
             found[name] = int(number.group(1)) * (1000 if number.group(2) else 1) if number else 0
     return found
 

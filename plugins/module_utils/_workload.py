@@ -28,6 +28,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._pod_spec import (
     whole_number,
 )
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import REPLICAS, Prediction
+from ansible_collections.gpuops.mps.plugins.module_utils._shown import named
 
 _MIG_PREFIX = "nvidia.com/mig-"
 # A namespace's quota counts an extended resource under this prefix only.
@@ -161,7 +162,7 @@ def _check_bypass(container: Container, subject: str, uses_gpus: bool) -> Iterat
 
 def _check_shm(container: Container, subject: str) -> Iterator[Finding]:
     for index, mount in enumerate(sequence(container.content.get("volumeMounts"))):
-        if str(mapping(mount).get("mountPath")).removesuffix("/") == "/dev/shm":
+        if named(mapping(mount).get("mountPath")).removesuffix("/") == "/dev/shm":
             yield finding("workload-own-shm", f"{container.path}.volumeMounts[{index}]", subject=subject)
 
 
@@ -209,8 +210,8 @@ def _scan_quota(one: Mapping[str, Any], changes: Sequence[NodeChange]) -> Iterat
     if one.get("kind") != "ResourceQuota":
         return
     for key, amount in mapping(mapping(one.get("spec")).get("hard")).items():
-        resource = str(key).removeprefix(_QUOTA_PREFIX)
-        meaning = _meaning_change(resource, changes) if str(key).startswith(_QUOTA_PREFIX) else None
+        resource = named(key).removeprefix(_QUOTA_PREFIX)
+        meaning = _meaning_change(resource, changes) if named(key).startswith(_QUOTA_PREFIX) else None
         if meaning:
             yield finding("quota-meaning-changes", f"spec.hard[{key}]", f"the quota of {amount} {resource} {meaning}", subject=_subject(one))
 
@@ -221,7 +222,7 @@ def _scan_limit_range(one: Mapping[str, Any], changes: Sequence[NodeChange]) -> 
     for index, limit in enumerate(sequence(mapping(one.get("spec")).get("limits"))):
         for field in _LIMIT_RANGE_FIELDS:
             for resource, amount in mapping(mapping(limit).get(field)).items():
-                meaning = _meaning_change(str(resource), changes)
+                meaning = _meaning_change(named(resource), changes)
                 if meaning:
                     message = f"the limit range's {field} of {amount} {resource} {meaning}"
                     yield finding("limit-range-meaning-changes", f"spec.limits[{index}].{field}[{resource}]", message, subject=_subject(one))
@@ -249,13 +250,13 @@ def _part(labels: Mapping[str, str]) -> str:
 
 def _identity(one: Mapping[str, Any]) -> tuple[str, str]:
     metadata = mapping(one.get("metadata"))
-    return str(metadata.get("namespace") or ""), str(metadata.get("name") or metadata.get("generateName") or "")
+    return named(metadata.get("namespace") or ""), named(metadata.get("name") or metadata.get("generateName") or "")
 
 
 def _subject(one: Mapping[str, Any]) -> str:
     """``deployment/namespace/name``; a manifest may leave the namespace out."""
     namespace, name = _identity(one)
-    return "/".join(part for part in (str(one.get("kind") or "").lower(), namespace, name) if part)
+    return "/".join(part for part in (named(one.get("kind") or "").lower(), namespace, name) if part)
 
 
 def _is_over(one: Mapping[str, Any]) -> bool:
@@ -271,5 +272,5 @@ def _controller(one: Mapping[str, Any]) -> tuple[object, str, str] | None:
     """Kind, namespace and name of the object's controller, or None."""
     for owner in sequence(mapping(one.get("metadata")).get("ownerReferences")):
         if mapping(owner).get("controller") is True:
-            return owner.get("kind"), _identity(one)[0], str(owner.get("name"))
+            return owner.get("kind"), _identity(one)[0], named(owner.get("name"))
     return None
