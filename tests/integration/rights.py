@@ -72,7 +72,7 @@ def apply(bed: TestBed, objects: Iterable[dict[str, Any]]) -> None:
     bed.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
 
 
-def bind_all(bed: TestBed, accounts: Iterable[str] = ACCOUNTS) -> None:
+def bind_all(bed: TestBed, accounts: Iterable[str] = tuple(ACCOUNTS)) -> None:
     """Create the accounts and bind the shipped roles to them as the files say."""
     objects: list[dict[str, Any]] = [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}]
     objects += [role for file in FILES for role in roles(file)]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import signal
 import subprocess
@@ -66,6 +67,11 @@ def removal(kubeconfig: Path, directory: Path) -> subprocess.Popen[str]:
     )
 
 
+def _kill_first(started: list[subprocess.Popen[str]]) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(started[0].pid, signal.SIGKILL)
+
+
 @pytest.mark.parametrize("when", [BEFORE, AFTER])
 def test_a_removal_killed_at_any_write_is_finished_by_the_next(bed: TestBed, run_ansible: Callable[..., AnsibleRun], when: str) -> None:
     for number in range(1, MOST_WRITES):
@@ -73,11 +79,7 @@ def test_a_removal_killed_at_any_write_is_finished_by_the_next(bed: TestBed, run
         share(bed)
         with tempfile.TemporaryDirectory() as name, FaultProxy(bed.kubeconfig, bed.layout.certificates, Path(name)) as proxy:
             started: list[subprocess.Popen[str]] = []
-
-            def kill(started: list[subprocess.Popen[str]] = started) -> None:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(started[0].pid, signal.SIGKILL)
-
+            kill = functools.partial(_kill_first, started)
             fault = FAULTS["reset-before" if when == BEFORE else "reset-after"]
             rule = Rule(fault, methods=WRITES, skip=number - 1, before=kill if when == BEFORE else None, after=kill if when == AFTER else None)
             proxy.rules.append(rule)
