@@ -34,10 +34,12 @@ class AuditEvent:
 
 
 def read_events(path: Path, offset: int = 0) -> list[AuditEvent]:
-    """Return the events logged from byte `offset` on; a line still being written is left out."""
+    """Return the events logged from byte `offset` on; a line still being written is left out, then and at the offset."""
     with open(path, "rb") as log:
-        log.seek(offset)
+        log.seek(max(0, offset - 1))
         lines = log.read().split(b"\n")[:-1]
+    if offset:  # what stands before the first line's end began before the offset
+        del lines[:1]
     return [_event(json.loads(line)) for line in lines if line]
 
 

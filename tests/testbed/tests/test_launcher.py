@@ -133,6 +133,7 @@ def test_audit_events_are_read_from_the_mark_on_without_the_unfinished_line(tmp_
         more.write(line("patch", "/api/v1/nodes/a") + line("patch", "/api/v1/nodes/a?dryRun=All") + line("get", "/api/v1/nodes")[:20])
     assert [(event.verb, event.mutating) for event in read_events(log, mark)] == [("patch", True), ("patch", False)]
     assert len(read_events(log)) == 3
+    assert [event.mutating for event in read_events(log, mark + 5)] == [False], "a mark in the middle of a line that was being written"
 
 
 def test_without_agents_kwok_plays_every_pod() -> None:
