@@ -72,6 +72,7 @@ def configure(bed: TestBed, labels: Mapping[str, str | None], *, default: str = 
     bed.api.patch(POLICY, {"spec": {"devicePlugin": {"config": {"name": "mps-configs", "default": default}}}})
     for node, value in labels.items():
         label(bed, node, value)
+    bed.wait_until_settled()  # a pod that the operator replaces later would undo what a test then breaks
     until(bed, lambda result: result["verified"], limits="doubtful", wait=True, wait_timeout=60, patience=30)
 
 
@@ -102,8 +103,15 @@ def restart(bed: TestBed, node: str, *apps: str) -> None:
             bed.api.delete(f"{PODS}/{pod['metadata']['name']}")
 
 
-def until(bed: TestBed, enough: Callable[[dict[str, Any]], bool], seconds: float = 60, **options: Any) -> dict[str, Any]:
-    """Verify again and again until the result is as a test wants it, or the time is up; returns the last result either way."""
+def until(bed: TestBed, enough: Callable[[dict[str, Any]], bool], seconds: float = 180, **options: Any) -> dict[str, Any]:
+    """Verify again and again until the result is as a test wants it. Raises AssertionError with the last verdicts when the time is up."""
+    result = look_until(bed, enough, seconds, **options)
+    assert enough(result), verdicts(result)
+    return result
+
+
+def look_until(bed: TestBed, enough: Callable[[dict[str, Any]], bool], seconds: float, **options: Any) -> dict[str, Any]:
+    """The same for a test that judges each node by itself: returns the last result, also when the time is up."""
     deadline = time.monotonic() + seconds
     while True:
         result = verify(bed, **options)
