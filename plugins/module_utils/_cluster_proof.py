@@ -247,7 +247,7 @@ def _expected_of(subjects: Sequence[Subject], client: Client) -> Expected | None
 def _about_clients(stage: Stage, subject: Subject, clients: Sequence[Client], refused: ClusterError | None) -> list[Finding]:
     """Why not all clients of a node run, if not."""
     if refused is not None:
-        return [refusal(refused.message, f"node/{subject.node}")]
+        return [refusal(refused.message, f"node/{subject.node}", _remedy(refused))]
     found = [why_not_running(client, stage.workload.timeout) for client in clients if client.state != RUNNING]
     if not found and len(clients) < subject.clients:
         found = [finding("proof-timeout", "clients", f"{len(clients)} of {subject.clients} clients ran on {subject.node}", subject=f"node/{subject.node}")]
@@ -280,9 +280,14 @@ def once_per_kind(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     return tuple(replace(same[0], message=f"{same[0].message}{more[kind]}") for kind, same in by_kind.items())
 
 
-def refusal(message: str, subject: str) -> Finding:
+def refusal(message: str, subject: str, remedy: str | None = None) -> Finding:
     """Admission refused a client: the message of the API names the policy or quota."""
-    return finding("proof-refused", "clients", message, subject=subject)
+    return finding("proof-refused", "clients", message, subject=subject, remedy=remedy)
+
+
+def _remedy(error: ClusterError) -> str | None:
+    """What to do where it was not admission that kept a client from being created; None where it was, or a right is missing."""
+    return None if error.status in (403, 422) else error.remedy
 
 
 def _judge_clients(
@@ -339,7 +344,7 @@ def prove_document(stage: Stage, nodes: Mapping[str, Expected], resource: str, r
     try:
         name = stage.create_deployment(document_deployment(stage.workload, resource, replicas, stage.run))
     except ClusterError as error:
-        return [NodeProof("", None, resource, 0, False, (refusal(error.message, stage.workload.namespace),))]
+        return [NodeProof("", None, resource, 0, False, (refusal(error.message, stage.workload.namespace, _remedy(error)),))]
     clients = stage.clients(lambda found: sum(client.state == RUNNING for client in found) >= wanted, deadline)
     running = [client for client in clients if client.state == RUNNING]
     findings, limits = _judge_clients(stage, [(client, nodes.get(client.node)) for client in running], deadline)

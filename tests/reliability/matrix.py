@@ -108,6 +108,14 @@ class Matrix:
         self._usual: dict[str, Counter[tuple[str, str]]] = {}
 
     def run(self, operation: Operation, place: Place, fault: str) -> Cell:
+        """One cell; an operation that happened to have no occasion for such a request (nothing to wait for) gets two more chances."""
+        for _chance in range(3):
+            cell = self._run(operation, place, fault)
+            if cell.hits:
+                break
+        return cell
+
+    def _run(self, operation: Operation, place: Place, fault: str) -> Cell:
         """Prepare, run under the fault, judge; where that ended in an error, run again without the fault and judge that."""
         if operation.writes and operation.name not in self._usual:
             self._prepare(operation)

@@ -11,6 +11,7 @@ import pytest
 
 from ansible_collections.gpuops.mps.plugins.module_utils import _cluster_proof, _cluster_proof_run
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
+from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE
 from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted
 from ansible_collections.gpuops.mps.plugins.module_utils._proof import IMAGE, PROOF_LABEL
 from tests.unit.clusters import snapshot
@@ -98,3 +99,16 @@ def test_a_run_that_loses_the_cluster_says_what_it_could_not_remove(monkeypatch:
     with pytest.raises(ClusterError) as cleared:
         run(cluster)
     assert (cleared.value.message, cluster.objects) == ("no answer", {})
+
+
+ADMISSION = CATALOGUE["proof-refused"].remedy
+
+
+@pytest.mark.parametrize(("status", "remedy"), [(503, "Run again."), (None, "Run again."), (422, ADMISSION), (403, ADMISSION)])
+def test_what_to_do_depends_on_who_refused_a_client(monkeypatch: pytest.MonkeyPatch, status: int | None, remedy: str) -> None:
+    def refuse(*_arguments: object) -> None:
+        raise ClusterError("no", code="cluster-failed", remedy="Run again.", status=status)
+
+    monkeypatch.setattr(ProofCluster, "create", refuse)
+    result = run(ProofCluster())
+    assert {(found["code"], found["remedy"]) for found in result["findings"]} == {("proof-refused", remedy)}
