@@ -18,7 +18,7 @@ from tests.benchmark.contestants import ANSIBLE_ALONE, CONFIG_MAP, LABELLING, MA
 from tests.benchmark.fleet import label_all, settle, write_node_set
 from tests.benchmark.latency import measure_politeness
 from tests.benchmark.measure import Sample, machine, measure, versions
-from tests.benchmark.tables import data, markdown
+from tests.benchmark.tables import data, markdown, parse
 from tests.integration.operator_variables import operator_variables
 from tests.testbed.bed import TestBed
 
@@ -40,27 +40,31 @@ def main() -> int:
     parser.add_argument("--output", type=Path, default=Path("docs/benchmark"), help="where the tables go")
     options = parser.parse_args()
     wanted = set(filter(None, options.operations.split(",")))
-    before, results = machine(), t.cast(Results, {})
-    extra: list[str] = []
+    before = machine()
+    former = options.output / "results.json"
+    # What was measured before is kept: all of it takes hours, so it may be taken in parts.
+    results, latencies = parse(json.loads(former.read_text(encoding="utf-8"))) if former.exists() else ({}, {})
+    measured: Results = {}
     for size in map(int, filter(None, options.sizes.split(","))):
         with tempfile.TemporaryDirectory() as name:
-            measure_size(size, options.runs, wanted, Path(name), results, extra)
+            measure_size(size, options.runs, wanted, Path(name), measured, latencies)
     if not wanted or "site" in wanted:
         for size in map(int, options.site_sizes.split(",")):
             with tempfile.TemporaryDirectory() as name:
-                measure_site(size, options.runs, Path(name), results)
+                measure_site(size, options.runs, Path(name), measured)
     programs = {"kubectl": [kubectl(), "version", "--client"], "ansible": [str(Path(sys.executable).parent / "ansible"), "--version"]}
     found = versions(programs)
     options.output.mkdir(parents=True, exist_ok=True)
     ours = {contestant.name for group in (*LABELLING.values(), *READING.values()) for contestant in group if contestant.ours} | {"gpuops.mps.site"}
-    text = "\n".join([markdown(results, ours, before, found, options.runs), *extra])
-    (options.output / "results.md").write_text(text + "\n", encoding="utf-8")
-    (options.output / "results.json").write_text(json.dumps(data(results, before, found), indent=1) + "\n", encoding="utf-8")
+    results.update(measured)
+    text = markdown(results, ours, before, found, latencies)
+    (options.output / "results.md").write_text(text, encoding="utf-8")
+    former.write_text(json.dumps(data(results, before, found, latencies), indent=1) + "\n", encoding="utf-8")
     print(text)
     return 0
 
 
-def measure_size(size: int, runs: int, wanted: set[str], directory: Path, results: Results, extra: list[str]) -> None:
+def measure_size(size: int, runs: int, wanted: set[str], directory: Path, results: Results, latencies: dict[int, t.Any]) -> None:
     """All operations on a settled bed of one size, whose pods KWOK plays so that no agent takes CPU from the contestants."""
     node_set = directory / "nodes.yml"
     write_node_set(node_set, size, settled=True)
@@ -85,7 +89,7 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
                 if not wanted or operation in wanted:
                     _run_labelling(context, operation, _rotated(contestants, run), results)
         if not wanted or "politeness" in wanted:
-            extra.append(measure_politeness(context))
+            latencies[size] = measure_politeness(context)
     finally:
         bed.stop()
 

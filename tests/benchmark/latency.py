@@ -16,16 +16,14 @@ from tests.benchmark.measure import measure
 PAUSE_SECONDS = 0.02
 
 
-def measure_politeness(context: Context) -> str:
-    """A Markdown table: latency of another client's GETs of one node, alone and beside each way of labelling."""
-    lines = [f"## Another client's latency while {len(context.names)} nodes are labelled", "", "| beside | requests | median ms | p99 ms |", "|" + " --- |" * 4]
+def measure_politeness(context: Context) -> dict[str, tuple[int, float, float]]:
+    """Beside whom -> how many GETs of one node another client made, and their median and 99th percentile in milliseconds."""
+    found = {}
     for contestant in (None, OURS, UNBOUND, SELECTOR):
         label_all(context.bed, dict.fromkeys(context.names, None))
         latencies = _latencies(context, contestant)
-        cuts = statistics.quantiles(latencies, n=100)
-        name = contestant.name if contestant else "nothing"
-        lines.append(f"| {name} | {len(latencies)} | {statistics.median(latencies):.1f} | {cuts[98]:.1f} |")
-    return "\n".join(lines) + "\n"
+        found[contestant.name if contestant else "nothing"] = (len(latencies), statistics.median(latencies), statistics.quantiles(latencies, n=100)[98])
+    return found
 
 
 def _latencies(context: Context, contestant: Contestant | None) -> list[float]:
