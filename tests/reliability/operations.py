@@ -138,8 +138,9 @@ def unchanged(bed: TestBed, result: Result) -> bool:
 
 
 def verified(bed: TestBed, result: Result) -> bool:
-    """For the verification: both nodes are as they should be in the end."""
-    return bool(result["verified"]) and unchanged(bed, result)
+    """For the verification: what it says of both nodes is true. By a clock that is wrong nothing is young enough to be waited for."""
+    right = all(count == 8 for count in allocatable(bed).values())
+    return not result["changed"] and {node["node"] for node in result["nodes"]} == {"gpu-1", "gpu-2"} and bool(result["verified"]) is right
 
 
 def removed(bed: TestBed) -> None:
