@@ -228,6 +228,13 @@ def test_the_family_follows_the_version_that_will_write_it(version: PluginVersio
     assert judge(NO_SHARING, l4, version=version).labels["nvidia.com/gpu.family"] == family
 
 
+@pytest.mark.parametrize(("path", "begin"), [("", "shared."), ("mps_configs.shared", "mps_configs.shared.")])
+def test_paths_begin_as_the_caller_says_or_with_the_configs_name(path: str, begin: str) -> None:
+    found = predict(mps(49), T4, mig_strategy=None, plugin_version=NEW, path=path).findings
+    assert found
+    assert all(one.path.startswith(begin) for one in found)
+
+
 def test_a_node_without_gpus_of_its_label_advertises_nothing() -> None:
     assert judge(NO_SHARING, replace(T4, count=0, total=0)).resources == {}
 
