@@ -235,6 +235,35 @@ def test_paths_begin_as_the_caller_says_or_with_the_configs_name(path: str, begi
     assert all(one.path.startswith(begin) for one in found)
 
 
+def test_findings_about_a_node_have_it_as_their_subject() -> None:
+    refused = [mps(17), replace(T4, compute=(7, 0))]
+    named = predict(*refused, mig_strategy=None, plugin_version=NEW, node="gpu-01").findings
+    alone = predict(*refused, mig_strategy=None, plugin_version=NEW).findings
+    assert [one.subject for one in named if one.code == "replicas-above-cap"] == ["node/gpu-01"]
+    assert [one.subject for one in alone if one.code == "replicas-above-cap"] == [""]
+
+
+def test_a_daemon_runs_only_where_the_config_is_served() -> None:
+    assert judge(mps(16), replace(T4, compute=(7, 0))).daemon
+    assert not judge(mps(17), replace(T4, compute=(7, 0))).daemon
+    assert not judge(NO_SHARING, T4).daemon
+
+
+@pytest.mark.parametrize(
+    ("config", "gpus", "exact"),
+    [
+        (mps(4), replace(T4, product=None), False),
+        (mps(4), replace(T4, count=None), False),
+        (mps(4), replace(T4, product="NVIDIA-A100-SXM4-40GB-MIG-INVALID"), False),
+        (mps(4), replace(T4, mig_enabled=True), False),
+        (NO_SHARING, replace(T4, mig_enabled=True), True),
+        (mps(4), T4, True),
+    ],
+)
+def test_what_is_not_known_is_not_predicted(config: SharingConfig, gpus: Gpus, exact: bool) -> None:
+    assert judge(config, gpus).exact is exact
+
+
 def test_a_node_without_gpus_of_its_label_advertises_nothing() -> None:
     assert judge(NO_SHARING, replace(T4, count=0, total=0)).resources == {}
 
