@@ -19,6 +19,7 @@ from tests.benchmark.fleet import label_all, settle, write_node_set
 from tests.benchmark.latency import measure_politeness
 from tests.benchmark.measure import Sample, machine, measure, versions
 from tests.benchmark.tables import data, markdown, parse
+from tests.integration.observation import DAEMON, DISCOVERY, PLUGIN
 from tests.integration.operator_variables import operator_variables
 from tests.testbed.bed import TestBed
 
@@ -75,7 +76,7 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
         bed.kubectl("apply", "-f", "-", input=CONFIG_MAP.format(name=MAP, namespace=NAMESPACE))
         bed.install_operator_objects({"devicePlugin": {"config": {"name": MAP}}})
         names = settle(bed)
-        bed.wait_for("pods of all agents", lambda: _running_agents(bed) >= 3 * size, 1800, 2)
+        bed.wait_for("pods of all agents", lambda: _agents_are_ready(bed, size), 1800, 2)
         context = Context(bed, names, VALUE, directory)
         for run in range(runs):
             for contestant in ANSIBLE_ALONE:
@@ -94,9 +95,11 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
         bed.stop()
 
 
-def _running_agents(bed: TestBed) -> int:
-    answer = bed.kubectl("get", "pods", f"--namespace={NAMESPACE}", "--field-selector=status.phase=Running", "--no-headers", "--output=name")
-    return len(answer.splitlines())
+def _agents_are_ready(bed: TestBed, size: int) -> bool:
+    """By the three DaemonSets' own counts: listing thousands of pods every other second would slow down what it waits for."""
+    sets = bed.api.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
+    ready = {one["metadata"]["name"]: one.get("status", {}).get("numberReady", 0) for one in sets}
+    return all(ready.get(name, 0) >= size for name in (PLUGIN, DISCOVERY, DAEMON))
 
 
 def _rotated(contestants: tuple[Contestant, ...], run: int) -> tuple[Contestant, ...]:
