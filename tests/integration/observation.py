@@ -22,6 +22,18 @@ CONFIG_LABEL = "nvidia.com/device-plugin.config"
 # How many GPUs each node of the lab has; the MIG node offers its two instances.
 LAB_GPUS = {"gpu-t4-1": 2, "gpu-t4-2": 4, "gpu-v100-1": 1, "gpu-a100-1": 4, "gpu-h100-1": 8, "gpu-mixed-1": 3}
 MIG_NODE, MIG_INSTANCES = "gpu-mig-1", 2
+# An operator of a later version has this kind beside the ClusterPolicy.
+GPU_CLUSTERS: dict[str, Any] = {
+    "apiVersion": "apiextensions.k8s.io/v1",
+    "kind": "CustomResourceDefinition",
+    "metadata": {"name": "gpuclusters.nvidia.com"},
+    "spec": {
+        "group": "nvidia.com",
+        "scope": "Cluster",
+        "names": {"kind": "GPUCluster", "listKind": "GPUClusterList", "plural": "gpuclusters", "singular": "gpucluster"},
+        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
+    },
+}
 
 
 def nvidia(entries: Mapping[str, str]) -> dict[str, str]:

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from tests.integration.observation import GPU_CLUSTERS
 from tests.integration.verifications import (
     MPS_NODES,
     POLICY,
@@ -40,17 +41,6 @@ READER = {
     ],
 }
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-GPU_CLUSTERS = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gpuclusters.nvidia.com"},
-    "spec": {
-        "group": "nvidia.com",
-        "scope": "Cluster",
-        "names": {"kind": "GPUCluster", "listKind": "GPUClusterList", "plural": "gpuclusters", "singular": "gpucluster"},
-        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
-    },
-}
 GPU_CLUSTER = {"apiVersion": "nvidia.com/v1alpha1", "kind": "GPUCluster", "metadata": {"name": "gpu-cluster"}}
 DECLARED: dict[str, Any] = {
     "mps_configs": {"none": {}, "mps-four": {"replicas": 4}},

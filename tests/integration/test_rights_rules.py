@@ -12,32 +12,20 @@ from typing import Any
 
 import pytest
 
-from tests.integration.conftest import take_down
+from tests.integration.observation import GPU_CLUSTERS
 from tests.integration.rights import NAMESPACE, OPERATOR_NAMESPACE, Right, apply, bind_all, kubeconfig_of, rights, roles, without
 from tests.reliability import quiet
 from tests.reliability.direct import call
 from tests.reliability.fault_proxy import FAULTS, FaultProxy, Rule
 from tests.reliability.operations import CONFIGS, FAULT, LABEL, LEASE, MAP, MAP_PATH, share, unstick
 from tests.reliability.operations import DECLARATION as DECLARED
-from tests.testbed.bed import TestBed
+from tests.testbed.bed import TestBed, take_down
 from tests.testbed.layout import Layout
 
 DECLARATION: dict[str, Any] = {**DECLARED}
 PLACE: dict[str, Any] = {"namespace": OPERATOR_NAMESPACE, "config_map": MAP}
 PODS = f"/api/v1/namespaces/{OPERATOR_NAMESPACE}/pods"
 FOUR = [{"name": "all", "config": "mps-four", "nodes": ["gpu-1"]}]
-# An operator of a later version has this kind beside the ClusterPolicy.
-GPU_CLUSTERS: dict[str, Any] = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "gpuclusters.nvidia.com"},
-    "spec": {
-        "group": "nvidia.com",
-        "scope": "Cluster",
-        "names": {"kind": "GPUCluster", "plural": "gpuclusters", "singular": "gpucluster"},
-        "versions": [{"name": "v1alpha1", "served": True, "storage": True, "schema": {"openAPIV3Schema": {"type": "object"}}}],
-    },
-}
 
 
 class Account:
