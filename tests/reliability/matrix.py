@@ -190,22 +190,3 @@ class Matrix:
         if not operation.converged(self._bed, result):
             return "unknown: success claimed, but not converged", str(result)[-800:]
         return CONVERGED, ""
-
-
-def table(cells: t.Sequence[Cell]) -> str:
-    """Fault x operation -> outcome, as Markdown."""
-    columns = sorted({cell.operation for cell in cells})
-    rows = list(dict.fromkeys((cell.place, cell.fault) for cell in cells))
-    by_key = {(cell.place, cell.fault, cell.operation): cell for cell in cells}
-    lines = ["| where | fault | " + " | ".join(columns) + " |", "|" + " --- |" * (len(columns) + 2)]
-    for place, fault in rows:
-        found = [by_key.get((place, fault, column)) for column in columns]
-        lines.append(f"| {place} | {fault} | " + " | ".join(_text(cell) for cell in found) + " |")
-    return "\n".join(lines)
-
-
-def _text(cell: Cell | None) -> str:
-    if cell is None:
-        return "does not apply"
-    untouched = "" if cell.hits else "unknown: no such request, "
-    return f"{untouched}{cell.outcome}, {cell.seconds:.0f} s"
