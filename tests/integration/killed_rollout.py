@@ -4,14 +4,13 @@
 """A rollout in a process of its own that is killed at one of its writes: before it is sent, or before its answer is read.
 
 `python -m tests.integration.killed_rollout OPTIONS`, OPTIONS being JSON: the rollout's options with `kubeconfig`, the
-number of the write (`write`, from 1), and `when` (before or after). It exits with 0 when there are fewer writes than that.
+number of the write (`write`, from 1), `when` (before or after), and `how` (the number of the signal). It exits with 0 when there are fewer writes than that.
 """
 
 from __future__ import annotations
 
 import json
 import os
-import signal
 import sys
 import threading
 from typing import Any
@@ -21,7 +20,7 @@ from tests.integration.rollouts import DEFAULTS, Cluster, rollout
 WRITES = ("POST", "PATCH", "DELETE")
 
 
-def kill_at(number: int, when: str) -> None:
+def kill_at(number: int, when: str, how: int) -> None:
     """Arrange that this process dies at its write of that number."""
     send = Cluster._attempt
     seen = 0
@@ -34,10 +33,10 @@ def kill_at(number: int, when: str) -> None:
                 seen += 1
                 mine = seen
             if mine == number and when == "before":
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), how)
             answer = send(self, method, *arguments)
             if mine == number:
-                os.kill(os.getpid(), signal.SIGKILL)
+                os.kill(os.getpid(), how)
             return answer
         return send(self, method, *arguments)
 
@@ -47,7 +46,7 @@ def kill_at(number: int, when: str) -> None:
 def main() -> int:
     """Run until killed."""
     options = json.loads(sys.argv[1])
-    kill_at(options.pop("write"), options.pop("when"))
+    kill_at(options.pop("write"), options.pop("when"), options.pop("how"))
     parameters = {**DEFAULTS, **options}
     result = rollout(Cluster.connect(parameters), parameters, check_mode=False)
     print(json.dumps({"state": result["state"], "msg": result.get("msg")}))

@@ -23,6 +23,7 @@ import pytest
 
 from tests.integration.ansible_runs import COLLECTIONS, REPOSITORY, SCRIPTS
 from tests.integration.rollouts import MAP, allocatable, gpu_nodes, group, labels, nothing_left_behind, own_writes, roll, set_fault
+from tests.reliability.kills import SIGNALS
 from tests.testbed.bed import TestBed
 
 SIX = """\
@@ -41,6 +42,7 @@ COUNTS = dict(zip(NODES, (2, 3, 1, 4, 2, 1), strict=True))
 CONFIGS: dict[str, Any] = {"none": {}, "two": {"replicas": 2}}
 FIRST: dict[str, Any] = {"configs": CONFIGS, "default": "none", "node_groups": [group("two", *NODES)], "batch_size": "3"}
 WRITES_AT_MOST = 80
+WRITES_AT_ONCE = 10
 
 
 def second(replicas: int) -> dict[str, Any]:
@@ -79,12 +81,13 @@ def others(bed: TestBed) -> dict[str, Any]:
     return {"map": (found["data"]["foreign"], found["metadata"]["labels"]), "nodes": nodes}
 
 
-def killed(bed: TestBed, options: dict[str, Any], write: int, when: str) -> bool:
+def killed(bed: TestBed, options: dict[str, Any], write: int, when: str, how: signal.Signals = signal.SIGKILL) -> bool:
     """Run a rollout in its own process that dies at a write; False when it ended before."""
-    request = {**options, "write": write, "when": when, "kubeconfig": str(bed.kubeconfig), "wait_timeout": 120, "drain_timeout": 60, "lease_duration": 2}
+    short = {"wait_timeout": 120, "drain_timeout": 60, "lease_duration": 2}
+    request = {**options, **short, "write": write, "when": when, "how": how, "kubeconfig": str(bed.kubeconfig)}
     command = [sys.executable, "-m", "tests.integration.killed_rollout", json.dumps(request)]
     answer = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False, timeout=180)
-    assert answer.returncode in (0, -signal.SIGKILL), answer.stderr
+    assert answer.returncode in (0, -how), answer.stderr
     return answer.returncode != 0
 
 
@@ -132,7 +135,7 @@ def test_a_killed_way_back_is_ended_first(bed: TestBed) -> None:
 
 def killed_on_the_way_back(bed: TestBed, options: dict[str, Any]) -> bool:
     """Kill a run as soon as its record says that it goes back."""
-    request = {**options, "write": 10_000, "when": "before", "kubeconfig": str(bed.kubeconfig), "drain_timeout": 20, "lease_duration": 2}
+    request = {**options, "write": 10_000, "when": "before", "how": signal.SIGKILL, "kubeconfig": str(bed.kubeconfig), "drain_timeout": 20, "lease_duration": 2}
     process = subprocess.Popen([sys.executable, "-m", "tests.integration.killed_rollout", json.dumps(request)], cwd=REPOSITORY)
     lease = "/apis/coordination.k8s.io/v1/namespaces/gpu-operator/leases/gpuops-mps-rollout"
     for _look in range(1200):
@@ -153,18 +156,19 @@ def agreement_of_six(bed: TestBed) -> None:
 
 
 @pytest.mark.reliability
-def test_kill_at_every_write(bed: TestBed) -> None:
-    """Every write, before it is sent and before its answer is read."""
+@pytest.mark.parametrize("first", range(1, WRITES_AT_MOST, WRITES_AT_ONCE))
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("how", SIGNALS, ids=lambda one: one.name)
+def test_kill_at_every_write(bed: TestBed, how: signal.Signals, when: str, first: int) -> None:
+    """Every write, before it is sent and before its answer is read, in parts that can be run alone (`-k SIGKILL-before-11`)."""
     before = others(bed)
-    for when in ("before", "after"):
-        for write in range(1, WRITES_AT_MOST):
-            replicas = 3 if "replicas: 2" in bed.api.get(MAP)["data"]["two"] else 2
-            died = killed(bed, second(replicas), write, when)
-            assert_run_again_ends_well(bed, second(replicas), replicas, before, (write, when))
-            if not died:
-                break
-        else:
-            raise AssertionError("the rollout has more writes than the loop")
+    for write in range(first, first + WRITES_AT_ONCE):
+        replicas = 3 if "replicas: 2" in bed.api.get(MAP)["data"]["two"] else 2
+        died = killed(bed, second(replicas), write, when, how)
+        assert_run_again_ends_well(bed, second(replicas), replicas, before, (write, when, how.name))
+        if not died:
+            return
+    assert write < WRITES_AT_MOST, "the rollout has more writes than the loop"
 
 
 @pytest.mark.reliability
