@@ -1,7 +1,10 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run Ansible against a test bed, as a user would: in a process of its own, answering with what it printed."""
+"""Run Ansible against a test bed, as a user would: in a process of its own, answering with what it printed.
+
+Nothing here is the cluster's administrator: whatever runs has the rights of docs/rbac that are meant for it, and no others.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +17,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.integration.rights import REPOSITORY, signed_in
 from tests.testbed.bed import TestBed
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 COLLECTIONS = REPOSITORY / ".cache" / "collections"
 SCRIPTS = Path(sys.executable).parent
 RUN_SECONDS = 900
+# What an account other than the operator's is meant for: reading, and everything that has to do with Helm.
+ACCOUNT_OF = {
+    **dict.fromkeys(("gpuops.mps.plan", "gpuops.mps.drift"), "reader"),
+    **dict.fromkeys(("gpuops.mps.mps_info", "gpuops.mps.mps_plan_info", "gpuops.mps.mps_operator_info"), "reader"),
+    **dict.fromkeys(("gpuops.mps.site", "gpuops.mps.remove"), "installer"),
+}
 
 
 @dataclass(frozen=True)
@@ -88,9 +97,14 @@ def run_playbook(
     arguments: tuple[str, ...] = (),
     directory: Path,
     kubeconfig: Path | None = None,
+    account: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> AnsibleRun:
-    """Run a playbook: a name (`gpuops.mps.site`), a path, or plays as data written into `directory`."""
+    """Run a playbook: a name (`gpuops.mps.site`), a path, or plays as data written into `directory`.
+
+    It signs in as the account that is meant for it, or as the one named, or with the kubeconfig given.
+    """
+    account = account or (ACCOUNT_OF.get(playbook, "operator") if isinstance(playbook, str) else "operator")
     if not isinstance(playbook, str):
         path = directory / "playbook.json"  # JSON is YAML
         path.write_text(json.dumps(playbook))
@@ -101,7 +115,7 @@ def run_playbook(
     command += ["--diff"] if diff else []
     document = directory / "result.json"
     document.unlink(missing_ok=True)
-    env = environment(kubeconfig or (bed.kubeconfig if bed else None), **(environ or {}))
+    env = environment(kubeconfig or (signed_in(bed, account) if bed else None), **(environ or {}))
     env |= {"ANSIBLE_CALLBACK_PLUGINS": str(Path(__file__).parent / "callbacks"), "ANSIBLE_CALLBACKS_ENABLED": "result_file"}
     env |= {"RESULT_FILE": str(document)}
     answer = subprocess.run(command, capture_output=True, text=True, env=env, timeout=RUN_SECONDS, cwd=directory, check=False)
@@ -118,6 +132,7 @@ def run_module(
     diff: bool = False,
     directory: Path,
     kubeconfig: Path | None = None,
+    account: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> dict[str, Any]:
     """Run one module on localhost and return its result; a failed module's result has `failed: true`."""
@@ -128,5 +143,6 @@ def run_module(
         "gather_facts": False,
         "tasks": [{"name": "call", name: dict(arguments or {}), "ignore_errors": True}],
     }
-    run = run_playbook([play], bed, check=check, diff=diff, directory=directory, kubeconfig=kubeconfig, environ=environ)
+    account = account or ACCOUNT_OF.get(name, "operator")
+    run = run_playbook([play], bed, check=check, diff=diff, directory=directory, kubeconfig=kubeconfig, account=account, environ=environ)
     return run.result("call")

@@ -17,10 +17,11 @@ from typing import Any
 import pytest
 
 from tests.integration.ansible_runs import COLLECTIONS
-from tests.integration.ansible_runs import run_module as _run_module
 from tests.integration.ansible_runs import run_playbook as _run_playbook
 from tests.integration.chart_mirror import ChartMirror, chart_mirror
-from tests.reliability import quiet
+from tests.integration.module_runs import run_module as _run_module
+from tests.integration.quiet_bed import start_quiet, wipe
+from tests.reliability import quiet as two_quiet_nodes
 from tests.testbed.bed import TestBed, take_down
 from tests.testbed.build import build
 from tests.testbed.layout import Layout, state_home
@@ -87,10 +88,27 @@ def empty_lab(worker: str) -> Iterator[TestBed]:
 
 
 @pytest.fixture(scope="session")
+def quiet_lab(worker: str) -> Iterator[TestBed]:
+    """The lab's nodes and the chart's objects, and nobody who works on them."""
+    try:
+        yield start_quiet(f"quiet-{worker}")
+    finally:
+        take_down(Layout.of(f"quiet-{worker}"))
+
+
+@pytest.fixture
+def quiet(quiet_lab: TestBed) -> Iterator[TestBed]:
+    """The quiet lab without map, labels and references, before and after the test."""
+    wipe(quiet_lab)
+    yield quiet_lab
+    wipe(quiet_lab)
+
+
+@pytest.fixture(scope="session")
 def two_nodes(worker: str) -> Iterator[TestBed]:
     """A shared bed with two GPU nodes and the operator's objects, on which nothing moves by itself. `quiet.reset` cleans up."""
     try:
-        yield quiet.start(f"two-{worker}")
+        yield two_quiet_nodes.start(f"two-{worker}")
     finally:
         take_down(Layout.of(f"two-{worker}"))
 

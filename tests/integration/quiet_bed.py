@@ -8,11 +8,9 @@ The chart's objects are there, the operator and the agents are not: what changes
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
-
-import pytest
 
 from tests.testbed.audit import AuditEvent
 from tests.testbed.bed import TestBed
@@ -28,26 +26,14 @@ MPS_TWO = "version: v1\nsharing:\n  mps:\n    resources:\n      - name: nvidia.c
 Run = Callable[..., dict[str, Any]]
 
 
-@pytest.fixture(scope="module")
-def quiet(worker: str) -> Iterator[TestBed]:
-    """The lab's nodes, the chart's objects, and nobody who works on them."""
-    bed = TestBed.start(f"quiet-{worker}", operator=False, agents=False)
-    try:
-        bed.install_operator_objects()
-        for node in bed.api.list("/api/v1/nodes"):
-            if node["metadata"]["name"] != "cpu-1":
-                bed.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}})
-        yield bed
-    finally:
-        bed.stop()
-
-
-@pytest.fixture
-def clean(quiet: TestBed) -> Iterator[TestBed]:
-    """The quiet bed without map, labels and references, before and after the test."""
-    wipe(quiet)
-    yield quiet
-    wipe(quiet)
+def start_quiet(name: str) -> TestBed:
+    """Start a bed with the lab's nodes and the chart's objects."""
+    bed = TestBed.start(name, operator=False, agents=False)
+    bed.install_operator_objects()
+    for node in bed.api.list("/api/v1/nodes"):
+        if node["metadata"]["name"] != "cpu-1":
+            bed.api.patch(f"/api/v1/nodes/{node['metadata']['name']}", {"metadata": {"labels": {"nvidia.com/gpu.present": "true"}}})
+    return bed
 
 
 def wipe(bed: TestBed) -> None:

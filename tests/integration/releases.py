@@ -10,6 +10,7 @@ import subprocess
 from typing import Any
 
 from tests.integration.chart_mirror import ChartMirror
+from tests.integration.rights import requests_of_accounts
 from tests.testbed.bed import TestBed
 
 # Two clients for each GPU, four on the T4 nodes, none on the MIG node.
@@ -41,8 +42,8 @@ def release_chart(bed: TestBed, program: str) -> str:
 
 
 def writes_of_the_user(bed: TestBed, since: int) -> list[Any]:
-    """What Ansible and Helm wrote; the bed's own parts have users of their own."""
-    return [event for event in bed.audit(since) if event.user == "admin" and event.mutating]
+    """What Ansible and Helm wrote."""
+    return [event for event in requests_of_accounts(bed, since) if event.mutating]
 
 
 def from_repository(mirror: ChartMirror, version: str) -> dict[str, Any]:

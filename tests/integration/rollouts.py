@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.integration.ansible_runs import COLLECTIONS
+from tests.integration.rights import signed_in
 from tests.testbed.audit import AuditEvent
 from tests.testbed.bed import TestBed
 
@@ -55,7 +56,7 @@ def write_node_set(directory: Path) -> str:
 
 def roll(bed: TestBed, *, check: bool = False, **options: Any) -> dict[str, Any]:
     """One rollout in this process, with the module's defaults, short deadlines, and a Lease that expires soon."""
-    parameters = {**DEFAULTS, "wait_timeout": 120, "drain_timeout": 60, "lease_duration": 4, "kubeconfig": str(bed.kubeconfig), **options}
+    parameters = {**DEFAULTS, "wait_timeout": 120, "drain_timeout": 60, "lease_duration": 4, "kubeconfig": str(signed_in(bed, "operator")), **options}
     result = rollout(Cluster.connect(parameters, dry_run=check), parameters, check_mode=check)
     assert result["state"] != "verified" or not result.get("failed"), result["msg"]
     return result

@@ -16,6 +16,7 @@ import pytest
 
 from tests.integration.ansible_runs import AnsibleRun
 from tests.integration.operator_variables import operator_variables
+from tests.integration.rights import requests_of_accounts, signed_in
 from tests.testbed.bed import TestBed
 from tests.testbed.layout import kubeconfig_text
 
@@ -45,7 +46,7 @@ def read(bed: TestBed | None, run_ansible: Callable[..., AnsibleRun], python: st
 
 def changed_kubeconfig(bed: TestBed, directory: Path, change: Mapping[str, str]) -> Path:
     """Write the bed's kubeconfig with some texts replaced."""
-    text = bed.kubeconfig.read_text()
+    text = signed_in(bed, "reader").read_text()
     for former, present in change.items():
         assert former in text
         text = text.replace(former, present)
@@ -69,7 +70,7 @@ def test_a_kubeconfig_that_is_none(run_ansible: Callable[..., AnsibleRun], tmp_p
 
 
 def test_a_token_nobody_knows(empty_lab: TestBed, run_ansible: Callable[..., AnsibleRun], tmp_path: Path) -> None:
-    kubeconfig = changed_kubeconfig(empty_lab, tmp_path, {empty_lab.layout.tokens()["admin"]: "nobody"})
+    kubeconfig = changed_kubeconfig(empty_lab, tmp_path, {empty_lab.layout.tokens()["reader"]: "nobody"})
     expect(read(None, run_ansible, kubeconfig=kubeconfig), "unauthorized", re.escape(str(kubeconfig)))
 
 
@@ -112,4 +113,4 @@ def test_a_declaration_that_cannot_be(playbook: str, empty_lab: TestBed, run_ans
     variables = {**operator_variables(empty_lab), "mps_configs": {"Mps Two": {"replicas": 1}}, "mps_default": "other"}
     since = empty_lab.mark()
     expect(run_ansible(f"gpuops.mps.{playbook}", empty_lab, variables=variables), "Mps Two", "replicas")
-    assert not [event for event in empty_lab.audit(since) if event.mutating and event.user == "admin"], "written in spite of an error"
+    assert not [event for event in requests_of_accounts(empty_lab, since) if event.mutating], "written in spite of an error"

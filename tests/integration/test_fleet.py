@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,10 @@ from typing import Any
 import pytest
 
 from tests.integration.ansible_runs import SCRIPTS, AnsibleRun, environment
+from tests.integration.bastion import bastion
 from tests.integration.observation import CONFIG_LABEL, allocatable
+from tests.integration.operator_variables import operator_variables
+from tests.integration.rights import requests_of_accounts, signed_in
 from tests.testbed.bed import TestBed, take_down
 from tests.testbed.layout import Layout
 
@@ -40,12 +44,12 @@ def clusters(worker: str) -> Iterator[dict[str, TestBed]]:
             take_down(Layout.of(f"{name}-{worker}"))
 
 
-def inventory(clusters: Mapping[str, TestBed], directory: Path, *order: str) -> tuple[str, str]:
+def inventory(clusters: Mapping[str, TestBed], directory: Path, *order: str, account: str = "operator") -> tuple[str, str]:
     """The arguments for an inventory with these hosts in this order; `lost` is a cluster that does not answer."""
     west = clusters["west"]
     lost = directory / "lost.kubeconfig"
-    lost.write_text(west.kubeconfig.read_text().replace(west.layout.server, "https://127.0.0.1:1"))
-    kubeconfigs = {**{name: bed.kubeconfig for name, bed in clusters.items()}, "lost": lost}
+    lost.write_text(signed_in(west, account).read_text().replace(west.layout.server, "https://127.0.0.1:1"))
+    kubeconfigs = {**{name: signed_in(bed, account) for name, bed in clusters.items()}, "lost": lost}
     path = directory / "clusters.json"
     path.write_text(json.dumps({"all": {"hosts": {name: {"mps_kubeconfig": str(kubeconfigs[name])} for name in order}}}))
     return "-i", str(path)
@@ -73,7 +77,7 @@ def test_a_cluster_that_fails_stops_no_other_one(clusters: dict[str, TestBed], r
     assert "gpu-sharing-lost.html" not in written
     assert json.loads((tmp_path / "reports" / "gpu-sharing-all-clusters.json").read_text())["failed"] == ["lost"]
 
-    again = run_ansible("gpuops.mps.drift", variables=DECLARED, arguments=inventory(clusters, tmp_path, "west", "east"))
+    again = run_ansible("gpuops.mps.drift", variables=DECLARED, arguments=inventory(clusters, tmp_path, "west", "east", account="reader"))
     assert (again.status, again.changed, states(again)) == (0, 0, {"west": "clean", "east": "clean"}), again.failure()
 
 
@@ -97,19 +101,42 @@ def test_where_a_failure_stops(
 ) -> None:
     since = {name: bed.mark() for name, bed in clusters.items()}
     variables = {**DECLARED, **told, "mps_report_folder": str(tmp_path / "reports")}
-    run = run_ansible("gpuops.mps.plan", variables=variables, arguments=inventory(clusters, tmp_path, *order))
+    run = run_ansible("gpuops.mps.plan", variables=variables, arguments=inventory(clusters, tmp_path, *order, account="reader"))
     assert (run.status, states(run)) == (2, expected), run.failure()
-    asked = {name for name, bed in clusters.items() if [event for event in bed.audit(since[name]) if event.user == "admin"]}
+    asked = {name for name, bed in clusters.items() if requests_of_accounts(bed, since[name])}
     assert asked == {name for name, state in expected.items() if state == "planned"}
     written = json.loads((tmp_path / "reports" / "gpu-sharing-all-clusters.json").read_text())
     assert {one["cluster"]: one["state"] for one in written["clusters"]} == expected
+
+
+@pytest.mark.skipif(not shutil.which("ssh"), reason="Ansible's connection needs the program ssh (openssh-client)")
+def test_a_cluster_behind_a_bastion(clusters: dict[str, TestBed], run_ansible: Run, tmp_path: Path) -> None:
+    """Everything runs on the bastion, with the kubeconfig that only the bastion has; reports are written on the controller."""
+    west = clusters["west"]
+    variables = {**DECLARED, **operator_variables(west), "mps_configs": {"mps-two": {"replicas": 3}}, "mps_report_folder": str(tmp_path / "reports")}
+    with bastion(tmp_path / "bastion") as gate:
+        gate.give_kubeconfig(signed_in(west, "installer"))
+        path = tmp_path / "clusters.json"
+        path.write_text(json.dumps({"all": {"hosts": {"behind": gate.host_variables}}}))
+        since = west.mark()
+        planned = run_ansible("gpuops.mps.site", variables=variables, arguments=("-i", str(path)), check=True)
+        assert planned.status == 0, planned.failure()
+        assert not [event for event in requests_of_accounts(west, since) if event.mutating and not event.dry_run]
+        assert planned.result("Bring every GPU node to its config")["state"] == "planned"
+
+        run = run_ansible("gpuops.mps.site", variables=variables, arguments=("-i", str(path)))
+        assert run.status == 0, run.failure()
+    assert allocatable(west) == {"gpu-0000": 3 * 4, "gpu-0001": 3 * 8}
+    assert [line for line in gate.commands if "AnsiballZ_mps_rollout.py" in line]
+    assert "Bring every GPU node to its config, batch by batch: batch 1 of 2 ended" in run.output, "progress shows on the controller"
+    assert (tmp_path / "reports" / "gpu-sharing-behind.html").exists() and not (gate.home / "reports").exists()
 
 
 def list_inventory(bed: TestBed, directory: Path, *arguments: str) -> dict[str, Any]:
     """What ansible-inventory makes of a file for the bed's cluster, with everything that the plugin gpu_nodes offers."""
     source = {
         "plugin": "gpuops.mps.gpu_nodes",
-        "kubeconfig": str(bed.kubeconfig),
+        "kubeconfig": str(signed_in(bed, "reader")),
         "cache": True,
         "cache_plugin": "ansible.builtin.jsonfile",
         "cache_connection": str(directory / "cache"),
@@ -142,6 +169,6 @@ def test_gpu_nodes_are_hosts_in_groups_that_sharing_does_not_change(clusters: di
     bed.api.patch("/api/v1/nodes/gpu-0000", label)
     since = bed.mark()
     assert list_inventory(bed, tmp_path) == first, "the cache was not used"
-    assert not [event for event in bed.audit(since) if event.user == "admin"]
+    assert not requests_of_accounts(bed, since)
     assert list_inventory(bed, tmp_path, "--flush-cache")["drift"]["hosts"] == ["gpu-0000"]
     bed.api.patch("/api/v1/nodes/gpu-0000", {"metadata": {"labels": {CONFIG_LABEL: None}}})

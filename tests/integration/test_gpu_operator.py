@@ -98,7 +98,7 @@ def test_what_another_tool_installed_is_left_alone_and_not_removed(owner: str, b
     bed.api.patch(DEPLOYMENT, {"metadata": marks})
     since = bed.mark()
     variables = {**operator_variables(bed), "mps_default": "mps-two", "gpu_operator_upgrade": True}
-    run = run_ansible([role("present"), role("absent")], bed, variables=variables)
+    run = run_ansible([role("present"), role("absent")], bed, variables=variables, account="installer")
     said = run.result("belongs to another tool")["msg"]
     assert owner in said and '"default": "mps-two"' in said
     assert run.status != 0 and owner in run.failure() and "would install it again" in run.failure()
@@ -110,12 +110,12 @@ def test_an_operator_without_mps_is_refused_and_upgraded_when_asked(bed: TestBed
     old = [{**container, "image": "nvcr.io/nvidia/gpu-operator:v23.9.2"} for container in containers]
     bed.api.patch(DEPLOYMENT, {"spec": {"template": {"spec": {"containers": old}}}})
     since = bed.mark()
-    refused = run_ansible([role("present")], bed, variables=operator_variables(bed))
+    refused = run_ansible([role("present")], bed, variables=operator_variables(bed), account="installer")
     assert refused.status != 0 and not writes_of_the_user(bed, since)
     for word in ("v23.9.2", "no MPS control daemon", "v24.3.0", "gpu_operator_upgrade"):
         assert word in refused.failure()
     asked = {**from_repository(mirror, CURRENT), "gpu_operator_upgrade": True}
-    upgraded = run_ansible([role("present")], bed, variables={**operator_variables(bed), **asked})
+    upgraded = run_ansible([role("present")], bed, variables={**operator_variables(bed), **asked}, account="installer")
     assert upgraded.status == 0, upgraded.failure()
     assert upgraded.result("every part of the operator runs")["version"] == CURRENT
 
@@ -127,7 +127,7 @@ def test_a_second_device_plugin_is_refused(bed: TestBed, run_ansible: Run) -> No
     bed.api.post(path, {"metadata": {"name": "nvdp", "labels": labels}, "spec": {"selector": {"matchLabels": labels}, "template": template}})
     try:
         since = bed.mark()
-        run = run_ansible([role("present")], bed, variables=operator_variables(bed))
+        run = run_ansible([role("present")], bed, variables=operator_variables(bed), account="installer")
         assert run.status != 0 and not writes_of_the_user(bed, since)
         assert "kube-system/nvdp" in run.failure() and "Uninstall its chart" in run.failure()
     finally:

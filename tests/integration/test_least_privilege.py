@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.integration.operator_variables import LAB_DECLARATION
-from tests.integration.rights import bind_all, forbidden, kubeconfig_of, rights, used
+from tests.integration.rights import forbidden, rights, signed_in, used
 from tests.integration.test_rights_rules import Account, is_missed
 from tests.testbed.bed import TestBed
 
@@ -30,25 +30,23 @@ def test_the_operation_role_operates_and_the_readers_role_reads(bed_factory: Cal
     bed = bed_factory("rights", instant=True)
     bed.install_operator_objects()
     bed.wait_until_settled()
-    bind_all(bed)
 
     since = bed.mark()
-    operator = kubeconfig_of(bed, "operator", tmp_path)
-    configured = run_ansible("gpuops.mps.configure", bed, variables=LAB_DECLARATION, kubeconfig=operator)
+    operator = signed_in(bed, "operator")
+    configured = run_ansible("gpuops.mps.configure", bed, variables=LAB_DECLARATION)
     assert configured.status == 0, configured.failure()
-    verified = run_ansible("gpuops.mps.verify", bed, variables=LAB_DECLARATION, kubeconfig=operator)
+    verified = run_ansible("gpuops.mps.verify", bed, variables=LAB_DECLARATION)
     assert verified.status == 0, verified.failure()
     assert not forbidden(bed, since, "operator")
 
-    reader = kubeconfig_of(bed, "reader", tmp_path)
     for playbook in ("gpuops.mps.plan", "gpuops.mps.drift"):
-        read = run_ansible(playbook, bed, variables=LAB_DECLARATION, kubeconfig=reader)
+        read = run_ansible(playbook, bed, variables=LAB_DECLARATION)
         assert read.status == 0, read.failure()
     assert not forbidden(bed, since, "reader")
-    refused = run_ansible("gpuops.mps.configure", bed, variables={**LAB_DECLARATION, "mps_default": "none"}, kubeconfig=reader)
+    refused = run_ansible("gpuops.mps.configure", bed, variables={**LAB_DECLARATION, "mps_default": "none"}, account="reader")
     assert refused.status != 0
     assert "forbidden" in refused.failure()
-    writes = [event for event in bed.audit(since) if event.user.endswith(":reader") and event.mutating and event.code < 300]
+    writes = [event for event in bed.audit(since) if event.user == "reader" and event.mutating and event.code < 300]
     assert not writes
 
     asked_for = used(bed, since, "operator") | used(bed, since, "reader") | OTHER_OCCASIONS

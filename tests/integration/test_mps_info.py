@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.integration.quiet_bed import Run
+from tests.integration.rights import signed_in
 from tests.testbed.bed import TestBed
 
 GPU_NODES = ["gpu-a100-1", "gpu-h100-1", "gpu-mig-1", "gpu-mixed-1", "gpu-t4-1", "gpu-t4-2", "gpu-v100-1"]
@@ -109,7 +110,7 @@ def test_a_declaration_that_cannot_be_understood_is_a_failure(sharing: TestBed, 
 
 def test_a_kubeconfig_is_looked_up_beside_the_play_and_one_group_holds_for_both_collections(sharing: TestBed, run_ansible: Any, tmp_path: Path) -> None:
     (tmp_path / "files").mkdir()
-    shutil.copy(sharing.kubeconfig, tmp_path / "files" / "lab.kubeconfig")
+    shutil.copy(signed_in(sharing, "reader"), tmp_path / "files" / "lab.kubeconfig")
     play = {
         "hosts": "localhost",
         "connection": "local",

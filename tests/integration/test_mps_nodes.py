@@ -18,15 +18,12 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_writes import apply_label
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import node_of
-from tests.integration import quiet_bed
 from tests.integration.quiet_bed import CONFIG_LABEL, MPS_TWO, NONE, Run, Step, label, set_label, twelve_steps, write_map, writes
+from tests.integration.rights import signed_in
 from tests.testbed.bed import TestBed
 
-# The fixtures of this file.
-quiet, clean = quiet_bed.quiet, quiet_bed.clean
-
 DATA = {"none": NONE, "mps-two": MPS_TWO}
-NODES = 1000
+NODES = 600  # a list of them comes in two pages
 
 
 def labels(bed: TestBed) -> dict[str, str]:
@@ -38,40 +35,40 @@ def group(config: str, *nodes: str, **more: Any) -> dict[str, Any]:
     return {"name": "t4", "config": config, "nodes": list(nodes), **more}
 
 
-def test_create_modify_delete(clean: TestBed, run_module: Run) -> None:
-    write_map(clean, DATA)
+def test_create_modify_delete(quiet: TestBed, run_module: Run) -> None:
+    write_map(quiet, DATA)
     both = ("gpu-t4-1", "gpu-t4-2")
     steps = (
         Step("create", {"node_groups": [group("mps-two", *both)]}, dict.fromkeys(both, "mps-two")),
         Step("modify", {"node_groups": [group("mps-two", both[0]), {**group("none", both[1]), "name": "lab"}]}, {both[0]: "mps-two", both[1]: "none"}),
         Step("delete", {"node_groups": [{"name": "all", "nodes": list(both)}], "state": "absent"}, {}),
     )
-    mark = clean.mark()
-    twelve_steps(clean, run_module, "mps_nodes", steps, lambda: labels(clean))
-    assert not any(event.dry_run for event in writes(clean, mark)), "labels are foretold without any write"
+    mark = quiet.mark()
+    twelve_steps(quiet, run_module, "mps_nodes", steps, lambda: labels(quiet))
+    assert not any(event.dry_run for event in writes(quiet, mark)), "labels are foretold without any write"
 
 
-def test_nothing_else_on_a_node_changes(clean: TestBed, run_module: Run) -> None:
-    write_map(clean, DATA)
-    before = clean.api.get("/api/v1/nodes/gpu-t4-1")
-    run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
-    run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")], "state": "absent"})
-    after = clean.api.get("/api/v1/nodes/gpu-t4-1")
+def test_nothing_else_on_a_node_changes(quiet: TestBed, run_module: Run) -> None:
+    write_map(quiet, DATA)
+    before = quiet.api.get("/api/v1/nodes/gpu-t4-1")
+    run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
+    run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")], "state": "absent"})
+    after = quiet.api.get("/api/v1/nodes/gpu-t4-1")
     assert after["metadata"]["labels"] == before["metadata"]["labels"]
     assert after["metadata"]["annotations"] == before["metadata"]["annotations"]
     assert after["spec"] == before["spec"] and after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run_module: Run) -> None:
-    write_map(clean, DATA)
-    set_label(clean, "gpu-a100-1", "none")
-    run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "gpu-t4-2")]})
-    kept = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
+def test_a_node_that_left_its_group_keeps_or_loses_the_label(quiet: TestBed, run_module: Run) -> None:
+    write_map(quiet, DATA)
+    set_label(quiet, "gpu-a100-1", "none")
+    run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "gpu-t4-2")]})
+    kept = run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")]})
     assert not kept["changed"]
     assert "1 node is in no group any more and keeps its label: 'gpu-t4-2'" in {found["message"] for found in kept["findings"]}
-    removed = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")], "on_left_group": "remove"})
+    removed = run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1")], "on_left_group": "remove"})
     assert [(node["node"], node["after"]) for node in removed["nodes"]] == [("gpu-t4-2", None)]
-    assert labels(clean) == {"gpu-t4-1": "none", "gpu-a100-1": "none"}, "somebody else's label stays"
+    assert labels(quiet) == {"gpu-t4-1": "none", "gpu-a100-1": "none"}, "somebody else's label stays"
 
 
 @pytest.mark.parametrize(
@@ -88,18 +85,18 @@ def test_a_node_that_left_its_group_keeps_or_loses_the_label(clean: TestBed, run
         ([{"name": "a", "config": "none", "selector": ["a in (b"]}], "selector-syntax", "cannot be read"),
     ],
 )
-def test_what_cannot_work_is_refused_and_nothing_is_written(clean: TestBed, run_module: Run, groups: list[Any], code: str, words: str) -> None:
-    write_map(clean, DATA)
-    mark = clean.mark()
-    result = run_module(clean, "mps_nodes", {"node_groups": groups})
+def test_what_cannot_work_is_refused_and_nothing_is_written(quiet: TestBed, run_module: Run, groups: list[Any], code: str, words: str) -> None:
+    write_map(quiet, DATA)
+    mark = quiet.mark()
+    result = run_module(quiet, "mps_nodes", {"node_groups": groups})
     assert result["failed"] and words in result["msg"]
     assert code in {found["code"] for found in result["findings"]}
-    assert writes(clean, mark) == []
+    assert writes(quiet, mark) == []
 
 
-def test_groups_without_nodes_and_unknown_names_are_warnings(clean: TestBed, run_module: Run) -> None:
-    write_map(clean, DATA)
-    result = run_module(clean, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "cpu-1"), {"name": "b", "config": "none", "match": {"product": "K80"}}]})
+def test_groups_without_nodes_and_unknown_names_are_warnings(quiet: TestBed, run_module: Run) -> None:
+    write_map(quiet, DATA)
+    result = run_module(quiet, "mps_nodes", {"node_groups": [group("none", "gpu-t4-1", "cpu-1"), {"name": "b", "config": "none", "match": {"product": "K80"}}]})
     assert result["changed"]
     assert any("the group 't4' lists 'cpu-1', which is not a GPU node" in text for text in result["warnings"])
     assert any("no GPU node belongs to the group 'b'" in text for text in result["warnings"])
@@ -108,28 +105,28 @@ def test_groups_without_nodes_and_unknown_names_are_warnings(clean: TestBed, run
 # Others who write at the same time
 
 
-def test_a_label_changed_meanwhile_is_seen_and_not_overwritten(clean: TestBed) -> None:
-    cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
-    seen = node_of(clean.api.get("/api/v1/nodes/gpu-t4-1"))
-    set_label(clean, "gpu-t4-1", "theirs")
+def test_a_label_changed_meanwhile_is_seen_and_not_overwritten(quiet: TestBed) -> None:
+    cluster = Cluster.connect({"kubeconfig": str(signed_in(quiet, "operator"))})
+    seen = node_of(quiet.api.get("/api/v1/nodes/gpu-t4-1"))
+    set_label(quiet, "gpu-t4-1", "theirs")
     with pytest.raises(ClusterError) as caught:
         apply_label(cluster, LabelChange("gpu-t4-1", "t4", None, "none"), seen)
     assert caught.value.code == "changed-meanwhile" and "was left alone" in caught.value.message
-    assert label(clean, "gpu-t4-1") == "theirs"
+    assert label(quiet, "gpu-t4-1") == "theirs"
 
 
-def test_any_other_change_of_the_node_meanwhile_does_not_matter(clean: TestBed) -> None:
-    cluster = Cluster.connect({"kubeconfig": str(clean.kubeconfig)})
-    seen = node_of(clean.api.get("/api/v1/nodes/gpu-t4-1"))
-    clean.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": "change"}}})
+def test_any_other_change_of_the_node_meanwhile_does_not_matter(quiet: TestBed) -> None:
+    cluster = Cluster.connect({"kubeconfig": str(signed_in(quiet, "operator"))})
+    seen = node_of(quiet.api.get("/api/v1/nodes/gpu-t4-1"))
+    quiet.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": "change"}}})
     apply_label(cluster, LabelChange("gpu-t4-1", "t4", None, "none"), seen)
-    assert label(clean, "gpu-t4-1") == "none"
-    clean.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": None}}})
+    assert label(quiet, "gpu-t4-1") == "none"
+    quiet.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"unrelated": None}}})
 
 
-def test_a_token_that_was_rotated_is_read_again(clean: TestBed, tmp_path: Path) -> None:
-    Cluster.connect({"kubeconfig": str(clean.kubeconfig)})  # leaves the discovery cache behind, so that connecting asks nothing
-    config = yaml.safe_load(clean.kubeconfig.read_text())
+def test_a_token_that_was_rotated_is_read_again(quiet: TestBed, tmp_path: Path) -> None:
+    Cluster.connect({"kubeconfig": str(signed_in(quiet, "operator"))})  # leaves the discovery cache behind, so that connecting asks nothing
+    config = yaml.safe_load(signed_in(quiet, "operator").read_text())
     user, token_file = config["users"][0]["user"], tmp_path / "token"
     good = user.pop("token")
     user["tokenFile"] = str(token_file)
@@ -143,12 +140,12 @@ def test_a_token_that_was_rotated_is_read_again(clean: TestBed, tmp_path: Path) 
     assert cluster._headers("*/*", None)["authorization"] == f"Bearer {good}"
 
 
-# A thousand nodes
+# Hundreds of nodes
 
 
 @pytest.fixture(scope="module")
 def fleet(worker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestBed]:
-    """1,000 GPU nodes of two models and their map, without operator and agents."""
+    """Hundreds of GPU nodes of two models and their map, without operator and agents."""
     path: Path = tmp_path_factory.mktemp("fleet") / "fleet.yml"
     products = ("Tesla-T4", "NVIDIA-A100-SXM4-40GB")
     nodes = [
@@ -160,7 +157,7 @@ def fleet(worker: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tes
         for number in range(NODES)
     ]
     path.write_text(yaml.safe_dump({"nodes": nodes}))
-    bed = TestBed.start(f"thousand-{worker}", nodes=str(path), operator=False, agents=False)
+    bed = TestBed.start(f"hundreds-{worker}", nodes=str(path), operator=False, agents=False)
     try:
         if not bed.api.find("/api/v1/namespaces/gpu-operator"):
             bed.api.post("/api/v1/namespaces", {"metadata": {"name": "gpu-operator"}})

@@ -18,6 +18,7 @@ from typing import Any
 import pytest
 
 from tests.integration.ansible_runs import environment
+from tests.integration.rights import bind_role, signed_in
 from tests.integration.verifications import DAEMON, MPS_NODES, PLUGIN, configure, fault, label, prove, restart, until, verdicts
 from tests.testbed.bed import TestBed
 
@@ -129,6 +130,7 @@ def test_the_thorough_form_fits_the_restricted_level_and_the_documents_does_not(
     bed.api.post("/api/v1/namespaces", {"metadata": {"name": "restricted", "labels": labels}})
     try:
         bed.wait_for("the namespace's account", lambda: bed.api.find("/api/v1/namespaces/restricted/serviceaccounts/default"), 30)
+        bind_role(bed, "operator", "gpuops-mps-proof-namespace", "restricted")
         assert prove(bed, nodes=["gpu-v100-1"], workload_namespace="restricted")["passed"]
         result = prove(bed, form="document", workload_namespace="restricted", wait_timeout=10)
     finally:
@@ -164,7 +166,9 @@ def test_a_stopped_run_removes_its_clients(bed: TestBed, tmp_path: Path, number:
     fault(bed, "gpu-v100-1", "image-pull")  # keeps the clients waiting until the signal comes
     arguments = "nodes=gpu-v100-1 wait_timeout=120"
     command = [str(Path(sys.executable).parent / "ansible"), "localhost", "-c", "local", "-m", "gpuops.mps.mps_proof", "-a", arguments]
-    run = subprocess.Popen(command, env=environment(bed.kubeconfig), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    run = subprocess.Popen(
+        command, env=environment(signed_in(bed, "operator")), cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
     try:
         bed.wait_for("clients of the proof", lambda: leftovers(bed), 60)
         os.killpg(run.pid, number)

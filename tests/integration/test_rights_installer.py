@@ -6,14 +6,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.integration.ansible_runs import AnsibleRun
 from tests.integration.operator_variables import operator_variables
-from tests.integration.rights import OPERATOR_NAMESPACE, apply, bind_all, forbidden, kubeconfig_of
+from tests.integration.rights import forbidden
 from tests.reliability.operations import LEASE, POLICY_PATH
 from tests.reliability.quiet import NODES
 from tests.testbed.bed import TestBed
@@ -22,30 +21,27 @@ DECLARED = {"mps_configs": {"none": {}, "mps-two": {"replicas": 2}}, "mps_defaul
 
 
 @pytest.mark.reliability
-def test_install_operate_and_remove(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., AnsibleRun], tmp_path: Path) -> None:
+def test_install_operate_and_remove(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., AnsibleRun]) -> None:
     bed = bed_factory("installer", nodes=str(NODES), instant=True)
-    apply(bed, [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": OPERATOR_NAMESPACE}}])
-    bind_all(bed)
-    installer, operator = (kubeconfig_of(bed, account, tmp_path) for account in ("installer", "operator"))
     variables: dict[str, Any] = {**operator_variables(bed), **DECLARED}
 
     since = bed.mark()
-    installed = run_ansible("gpuops.mps.site", bed, variables=variables, kubeconfig=installer)
+    installed = run_ansible("gpuops.mps.site", bed, variables=variables)
     assert installed.status == 0, installed.failure()
-    again = run_ansible("gpuops.mps.site", bed, variables=variables, kubeconfig=installer)
+    again = run_ansible("gpuops.mps.site", bed, variables=variables)
     assert (again.status, again.changed) == (0, 0), again.output
     assert not forbidden(bed, since, "installer")
 
-    changed = run_ansible("gpuops.mps.configure", bed, variables={**DECLARED, "mps_default": "none"}, kubeconfig=operator)
+    changed = run_ansible("gpuops.mps.configure", bed, variables={**DECLARED, "mps_default": "none"})
     assert changed.status == 0, changed.failure()
     # The nodes are brought back and everything written is removed; the release is Helm's, and its Secrets are not the operator's.
-    stopped = run_ansible("gpuops.mps.remove", bed, variables=variables, kubeconfig=operator)
+    stopped = run_ansible("gpuops.mps.remove", bed, variables=variables, account="operator")
     assert stopped.status != 0 and "secrets is forbidden" in stopped.failure(), stopped.failure()
     assert not bed.api.get(POLICY_PATH)["spec"]["devicePlugin"].get("config", {}).get("name")
     assert bed.api.find(LEASE) is None
 
     everything = {**variables, "mps_remove_operator": True, "gpu_operator_remove_crds": True}
     since = bed.mark()
-    removed = run_ansible("gpuops.mps.remove", bed, variables=everything, kubeconfig=installer)
+    removed = run_ansible("gpuops.mps.remove", bed, variables=everything)
     assert removed.status == 0, removed.failure()
     assert not forbidden(bed, since, "installer")

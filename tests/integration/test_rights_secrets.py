@@ -16,6 +16,7 @@ import pytest
 import yaml
 
 from tests.integration.ansible_runs import AnsibleRun
+from tests.integration.rights import signed_in
 from tests.reliability import quiet
 from tests.reliability.operations import CONFIGS, GROUPS, MAP, NAMESPACE
 from tests.testbed.bed import TestBed
@@ -88,7 +89,7 @@ def tasks(credentials: dict[str, Any], folder: Path) -> list[dict[str, Any]]:
 
 def ways_in(bed: TestBed) -> dict[str, tuple[dict[str, Any], dict[str, str]]]:
     """Name -> the options that hold credentials, and the environment they come from: a playbook must not be searched for its own text."""
-    content = yaml.safe_load(bed.kubeconfig.read_text(encoding="utf-8"))
+    content = yaml.safe_load(signed_in(bed, "operator").read_text(encoding="utf-8"))
     token = content["users"][0]["user"]["token"]
     environ = {"SECRET_TOKEN": token, "SECRET_KUBECONFIG": json.dumps(content)}
     address = {"host": bed.layout.server, "ca_cert": str(bed.layout.certificates / "ca.crt")}
@@ -110,7 +111,7 @@ LONG = pytest.mark.reliability
 )
 def test_credentials_are_nowhere_to_be_seen(bed: TestBed, run_ansible: Callable[..., AnsibleRun], tmp_path: Path, way: str) -> None:
     credentials, environ = ways_in(bed)[way]
-    token = bed.layout.tokens()["admin"]
+    token = bed.layout.tokens()["operator"]
     secrets = [token, WRONG, PULL_SECRET]
     folder, temporary = tmp_path / "reports", tmp_path / "temporary"
     temporary.mkdir()

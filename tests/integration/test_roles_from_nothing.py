@@ -14,22 +14,23 @@ from tests.integration.chart_mirror import CURRENT, FORMER, ChartMirror
 from tests.integration.observation import allocatable
 from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
 from tests.integration.releases import EXPECTED, from_repository, left_behind, release_chart, release_config, writes_of_the_user
+from tests.integration.rights import signed_in
 from tests.testbed.bed import TestBed
 
 
 @pytest.mark.slow
-def test_from_nothing_to_shared_gpus_and_back_with_helm_3(
-    bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any], mirror: ChartMirror
-) -> None:
+def test_from_nothing_to_shared_gpus_and_back_with_helm_3(bed_factory: Callable[..., TestBed], run_ansible: Callable[..., Any], mirror: ChartMirror) -> None:
     bed = bed_factory("helm-3", nodes="lab", instant=True)
     variables = {**LAB_DECLARATION, **operator_variables(bed, helm="helm3"), **from_repository(mirror, FORMER)}
 
+    installer = signed_in(bed, "installer", everywhere=True)  # who makes the namespace, and removes it
+
     since = bed.mark()
-    dry = run_ansible("gpuops.mps.site", bed, variables=variables, check=True)
+    dry = run_ansible("gpuops.mps.site", bed, kubeconfig=installer, variables=variables, check=True)
     assert dry.status == 0, dry.failure()
     assert not writes_of_the_user(bed, since)
 
-    first = run_ansible("gpuops.mps.site", bed, variables=variables)
+    first = run_ansible("gpuops.mps.site", bed, kubeconfig=installer, variables=variables)
     assert first.status == 0, first.failure()
     assert allocatable(bed) == EXPECTED
     assert first.result("vectorAdd")["passed"] is True
@@ -42,13 +43,13 @@ def test_from_nothing_to_shared_gpus_and_back_with_helm_3(
     variables |= {"gpu_operator_chart_ref": mirror.oci, "gpu_operator_chart_repository": "", "gpu_operator_plain_http": True}
     variables["gpu_operator_chart_version"] = CURRENT
     since = bed.mark()
-    second = run_ansible("gpuops.mps.site", bed, variables=variables)
+    second = run_ansible("gpuops.mps.site", bed, kubeconfig=installer, variables=variables)
     assert (second.status, second.changed) == (0, 0), second.failure()
     assert not writes_of_the_user(bed, since)
 
     since = bed.mark()
     asked = {**variables, "gpu_operator_upgrade": True}
-    upgraded = run_ansible("gpuops.mps.site", bed, variables=asked, arguments=("--tags", "gpu_operator"))
+    upgraded = run_ansible("gpuops.mps.site", bed, kubeconfig=installer, variables=asked, arguments=("--tags", "gpu_operator"))
     assert upgraded.status == 0, upgraded.failure()
     assert release_chart(bed, "helm3") == f"gpu-operator-{CURRENT}"
     assert release_config(bed, "helm3") == {"name": "mps-configs", "default": "mps-two"}
@@ -57,7 +58,7 @@ def test_from_nothing_to_shared_gpus_and_back_with_helm_3(
     assert not [event for event in writes_of_the_user(bed, since) if event.resource in ("nodes", "pods", "configmaps")]
 
     everything = {"mps_remove_operator": True, "gpu_operator_remove_crds": True, "gpu_operator_remove_namespace": True}
-    removed = run_ansible("gpuops.mps.remove", bed, variables={**variables, **everything})
+    removed = run_ansible("gpuops.mps.remove", bed, kubeconfig=installer, variables={**variables, **everything})
     assert removed.status == 0, removed.failure()
     assert not left_behind(bed)
     assert not bed.api.find("/api/v1/namespaces/gpu-operator")
@@ -65,5 +66,5 @@ def test_from_nothing_to_shared_gpus_and_back_with_helm_3(
     labels = [key for node in bed.api.list("/api/v1/nodes") for key in node["metadata"].get("labels", {})]
     assert not [key for key in labels if key.startswith("nvidia.com/")]
 
-    again = run_ansible("gpuops.mps.remove", bed, variables={**variables, **everything})
+    again = run_ansible("gpuops.mps.remove", bed, kubeconfig=installer, variables={**variables, **everything})
     assert (again.status, again.changed) == (0, 0), again.failure()

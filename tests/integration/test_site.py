@@ -24,6 +24,7 @@ from tests.integration.observation import (
     wait_for_allocatable,
 )
 from tests.integration.operator_variables import LAB_DECLARATION, operator_variables
+from tests.integration.rights import requests_of_accounts
 from tests.testbed.bed import BedError, TestBed
 
 T4_NODES = ("gpu-t4-1", "gpu-t4-2")
@@ -68,7 +69,7 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(
     since = bed.mark()
     second = run_site(bed, variables)
     assert (second.status, second.changed) == (0, 0), second.failure()
-    requests = [event for event in bed.audit(since) if event.user == "admin"]
+    requests = requests_of_accounts(bed, since)
     assert len(requests) > 5, "the second run was not seen in the audit log"
     assert [event for event in requests if event.mutating] == []
     assert allocatable(bed) == shared
@@ -83,7 +84,7 @@ def test_the_main_job_from_nothing_then_again_then_with_other_replicas(
 
 def see_what_a_killed_daemon_leaves(bed: TestBed, run_module: Callable[..., Any]) -> None:
     """On a node that shares: its GPUs are exclusive, and stay so when its daemon is killed and the node stops sharing."""
-    shared = run_module(bed, "mps_info", {"compute_modes": True})
+    shared = run_module(bed, "mps_info", {"compute_modes": True}, account="operator")
     assert (shared["compute_modes"]["gpu-t4-1"], shared["left_exclusive"]) == (["exclusive_process"] * 2, [])
     assert shared["compute_modes"][MIG_NODE] == ["default"]
     bed.api.patch("/api/v1/nodes/gpu-t4-1", {"metadata": {"annotations": {"testbed.gpuops.example/fault": "daemon-killed"}}})
@@ -91,7 +92,7 @@ def see_what_a_killed_daemon_leaves(bed: TestBed, run_module: Callable[..., Any]
     label_node(bed, "gpu-t4-1", "none")
     wait_for_allocatable(bed, {"gpu-t4-1": LAB_GPUS["gpu-t4-1"]})
     bed.wait_for("the end of the daemon", lambda: "gpu-t4-1" not in pods(bed, DAEMON))
-    left = run_module(bed, "mps_info", {"compute_modes": True})
+    left = run_module(bed, "mps_info", {"compute_modes": True}, account="operator")
     assert (left["compute_modes"]["gpu-t4-1"], left["left_exclusive"]) == (["exclusive_process"] * 2, ["gpu-t4-1"])
 
 

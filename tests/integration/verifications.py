@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tests.integration.ansible_runs import COLLECTIONS
+from tests.integration.rights import signed_in
 from tests.testbed.bed import TestBed
 
 sys.path.insert(0, str(COLLECTIONS))
@@ -55,14 +56,14 @@ CONFIGS = {
 def verify(bed: TestBed, *, limits: str = "doubtful", patience: int = 3, **options: Any) -> dict[str, Any]:
     """One verification with the module's defaults and little patience: the bed's agents are quick."""
     defaults = {name: spec.get("default") for name, spec in VERIFY_OPTIONS.items()}
-    parameters = {**defaults, "kubeconfig": str(bed.kubeconfig), **options}
+    parameters = {**defaults, "kubeconfig": str(signed_in(bed, "operator")), **options}
     return verify_cluster(Cluster.connect(parameters), parameters, Reading(limits=limits, patience=patience))
 
 
 def prove(bed: TestBed, *, check: bool = False, **options: Any) -> dict[str, Any]:
     """One proof with the module's defaults and a short time."""
     defaults = {name: spec.get("default") for name, spec in PROOF_OPTIONS.items()}
-    parameters = {**defaults, "kubeconfig": str(bed.kubeconfig), "wait_timeout": 60, **options}
+    parameters = {**defaults, "kubeconfig": str(signed_in(bed, "operator")), "wait_timeout": 60, **options}
     return prove_cluster(Cluster.connect(parameters, dry_run=check), parameters, check_mode=check)
 
 

@@ -18,10 +18,12 @@ RUN_SECONDS = 900
 MODULES = "ansible_collections.gpuops.mps.plugins.modules"
 
 
-def begin(module: str, arguments: t.Mapping[str, t.Any], *, kubeconfig: Path, directory: Path, check: bool = False) -> subprocess.Popen[str]:
+def begin(
+    module: str, arguments: t.Mapping[str, t.Any], *, kubeconfig: Path, directory: Path, check: bool = False, diff: bool = False
+) -> subprocess.Popen[str]:
     """Start a module; its arguments are in a file, as Ansible hands them over."""
     path = directory / "arguments.json"
-    given = {**arguments, "kubeconfig": str(kubeconfig), "_ansible_check_mode": check}
+    given = {"kubeconfig": str(kubeconfig), **arguments, "_ansible_check_mode": check, "_ansible_diff": diff}
     path.write_text(json.dumps({"ANSIBLE_MODULE_ARGS": given}), encoding="utf-8")
     kept = {key: value for key, value in os.environ.items() if not key.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBE"))}
     return subprocess.Popen(
@@ -43,6 +45,6 @@ def end(process: subprocess.Popen[str]) -> dict[str, t.Any]:
     return {**result, **ended, "stderr": complaints}
 
 
-def call(module: str, arguments: t.Mapping[str, t.Any], *, kubeconfig: Path, directory: Path, check: bool = False) -> dict[str, t.Any]:
+def call(module: str, arguments: t.Mapping[str, t.Any], *, kubeconfig: Path, directory: Path, check: bool = False, diff: bool = False) -> dict[str, t.Any]:
     """Run a module to its end."""
-    return end(begin(module, arguments, kubeconfig=kubeconfig, directory=directory, check=check))
+    return end(begin(module, arguments, kubeconfig=kubeconfig, directory=directory, check=check, diff=diff))

@@ -18,7 +18,7 @@ from pathlib import Path
 # Below the range the kernel hands out by itself, so that an outgoing connection never sits on a bed's port.
 PORT_RANGE = range(20000, 32000)
 USERS = {
-    # user name: groups. Everybody here is the cluster's own machinery or its administrator.
+    # user name: groups. The cluster's own machinery, its administrator, and people who may do nothing until roles are bound to them.
     "admin": "system:masters",
     "testbed:launcher": "system:masters",
     "testbed:agents": "system:masters",
@@ -26,6 +26,9 @@ USERS = {
     "testbed:operator-runner": "system:masters",
     "system:kube-controller-manager": "system:masters",
     "system:kube-scheduler": "system:masters",
+    "reader": "people",
+    "operator": "people",
+    "installer": "people",
 }
 
 
