@@ -54,7 +54,8 @@ class RolloutLease:
         """Take the Lease and return the record on it.
 
         A Lease that somebody else holds is waited for until it expires: its holder may have been killed. Raises
-        ClusterError when the holder still renews it after ORPHAN_SECONDS. C(takeover) takes the Lease whoever holds it.
+        ClusterError when the holder still renews it after ORPHAN_SECONDS, and when somebody else is faster again and again.
+        C(takeover) takes the Lease whoever holds it.
         """
         seen: str | None = None
         patience = self._clock() + ORPHAN_SECONDS
@@ -62,16 +63,16 @@ class RolloutLease:
         while True:
             lease = self._cluster.get(lease_path(self._namespace))
             hold, renewed = hold_of(lease), str(((lease or {}).get("spec") or {}).get("renewTime"))
-            if takeover or hold.free_for(self._holder, self._clock()):
+            free = takeover or hold.free_for(self._holder, self._clock())
+            if free:
                 self.record = read_record(lease)
                 if self._take(lease):
                     return self.record
-                continue
-            lives = seen is not None and renewed != seen and self._clock() > patience
+            lives = not free and seen is not None and renewed != seen and self._clock() > patience
             if lives or self._clock() > limit:
-                raise self._held(hold.holder)
+                raise self._outrun() if free else self._held(hold.holder)
             seen = renewed
-            time.sleep(min(1.0, max(0.1, hold.expires - self._clock())))
+            time.sleep(1.0 if free else min(1.0, max(0.1, hold.expires - self._clock())))
 
     def save(self, record: Record) -> None:
         """Write the record, and renew the Lease with it. Raises ClusterError when the Lease was lost."""
@@ -123,6 +124,9 @@ class RolloutLease:
 
     def _held(self, holder: str) -> ClusterError:
         return self._error("rollout-lease-held", f"another rollout is under way in this cluster: {holder} holds the Lease {self._namespace}/{LEASE_NAME}")
+
+    def _outrun(self) -> ClusterError:
+        return self._error("rollout-lease-held", f"the Lease {self._namespace}/{LEASE_NAME} cannot be taken: somebody else changes it each time before us")
 
     def _lost(self, holder: str) -> ClusterError:
         by = f"{holder} has taken it" if holder else "it was deleted or released"

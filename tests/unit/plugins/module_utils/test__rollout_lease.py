@@ -86,6 +86,40 @@ def test_a_takeover_does_not_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (stage.now, hold_of(stage.stored).holder) == (START, "me")
 
 
+@pytest.mark.parametrize("holder", [None, "other"])
+def test_a_lease_that_somebody_always_changes_first_is_given_up(monkeypatch: pytest.MonkeyPatch, holder: str | None) -> None:
+    """A server, or something between, that answers every write with a conflict: a pause before each try, and an end."""
+    stage, tries = Stage(monkeypatch, holder), []
+
+    def conflict(*_arguments: Any, **_options: Any) -> Any:
+        tries.append(stage.now)
+        raise ClusterError("somebody else was faster", code="changed-meanwhile", remedy="Run again.", status=409)
+
+    for write in ("create", "merge_patch"):
+        monkeypatch.setattr(stage.memory, write, conflict)
+    with pytest.raises(ClusterError, match="somebody else changes it each time") as caught:
+        stage.lease("me").acquire(takeover=True)
+    assert caught.value.code == "rollout-lease-held"
+    assert stage.now < START + ORPHAN_SECONDS + 2 * SECONDS + 10
+    assert len(tries) == len(set(tries)) > 2
+
+
+def test_a_race_for_a_free_lease_is_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody labels the Lease between the look and the write: that is no reason to give up."""
+    stage = Stage(monkeypatch)
+    create, calls = stage.memory.create, []
+
+    def late(*arguments: Any) -> Any:
+        calls.append(stage.now)
+        if len(calls) == 1:
+            raise ClusterError("it exists already", code="changed-meanwhile", remedy="Run again.", status=409)
+        return create(*arguments)
+
+    monkeypatch.setattr(stage.memory, "create", late)
+    assert stage.lease("me").acquire() is None
+    assert len(calls) == 2 and hold_of(stage.stored).holder == "me"
+
+
 def test_a_run_whose_lease_was_taken_stops(monkeypatch: pytest.MonkeyPatch) -> None:
     """It writes nothing over what the other run has written."""
     stage = Stage(monkeypatch)
