@@ -70,7 +70,7 @@ def bad(cells: t.Mapping[Key, Cell]) -> list[Key]:
 
 def markdown(cells: t.Mapping[Key, Cell]) -> str:
     """A table for each place, fault x operation -> outcome and seconds."""
-    count = Counter(SHORT.get(cell.outcome, "unknown") for cell in cells.values())
+    count = Counter(SHORT[cell.outcome] if cell.good else "unknown" for cell in cells.values())
     counted = ", ".join(f"{number} {outcome}" for outcome, number in sorted(count.items()))
     lines = ["# Every fault in every operation", "", f"{len(cells)} of {len(every_key())} cells were run: {counted or 'none'}.", ""]
     lines += ["Written by `python -m tests.reliability`; [what the words mean](../reliability.md).", ""]
