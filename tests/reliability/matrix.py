@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import tempfile
 import time
 import typing as t
@@ -110,10 +111,19 @@ class Matrix:
     def run(self, operation: Operation, place: Place, fault: str) -> Cell:
         """One cell; an operation that happened to have no occasion for such a request (nothing to wait for) gets two more chances."""
         for _chance in range(3):
-            cell = self._run(operation, place, fault)
+            cell = self._run_or_fail(operation, place, fault)
             if cell.hits:
                 break
         return cell
+
+    def _run_or_fail(self, operation: Operation, place: Place, fault: str) -> Cell:
+        """A run that has not ended, or an answer that nobody can judge, is a bad cell and not the end of the matrix."""
+        began = time.monotonic()
+        try:
+            return self._run(operation, place, fault)
+        except (subprocess.TimeoutExpired, AssertionError, LookupError, TypeError, ValueError) as error:
+            self._ready_for = None
+            return Cell(operation.name, place.name, fault, f"unknown: {type(error).__name__}", time.monotonic() - began, 1, str(error))
 
     def _run(self, operation: Operation, place: Place, fault: str) -> Cell:
         """Prepare, run under the fault, judge; where that ended in an error, run again without the fault and judge that."""
