@@ -23,7 +23,7 @@ from urllib.parse import urlencode
 
 from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC, extract_sensitive_values_from_kubeconfig
 
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import Answer, ClusterError, Object, error_of, exec_error, exit_code, rfc3339
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_answer import PROTOBUF, Answer, ClusterError, Object, error_of, exec_error, exit_code, rfc3339
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_contact import address_of, connection_error, outcome_of
 from ansible_collections.gpuops.mps.plugins.module_utils._deadline import within
 from ansible_collections.gpuops.mps.plugins.module_utils._pace import Pace
@@ -56,6 +56,9 @@ JSON = "application/json"
 ANY = "*/*"
 METADATA_ONLY = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 METADATA_LIST = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json"
+# An API server, or a proxy before it, that does not speak protobuf answers in JSON.
+PROTOBUF_LIST = f"{PROTOBUF},{JSON}"
+PROTOBUF_METADATA_LIST = f"{PROTOBUF};as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,{METADATA_LIST}"
 
 Query = t.Sequence[tuple[str, str]]
 Item = t.TypeVar("Item")
@@ -147,16 +150,20 @@ class Cluster:
             version = page.resource_version
         return Listing(tuple(items), version)
 
-    def pages(self, path: str, *, label_selector: str | None = None, field_selector: str | None = None, metadata_only: bool = False) -> t.Iterator[Page]:
+    def pages(
+        self, path: str, *, label_selector: str | None = None, field_selector: str | None = None, metadata_only: bool = False, protobuf: bool = False
+    ) -> t.Iterator[Page]:
         """The same page by page, so that a caller can reduce each page before the next one is read.
 
         A page with ``restarted`` means: forget what came before, the server had compacted it away and the list begins anew.
+        With ``protobuf`` nodes and pods come with the fields of `_protobuf_kinds` only, in a fraction of the time.
         """
+        accept = {(True, True): PROTOBUF_METADATA_LIST, (True, False): METADATA_LIST, (False, True): PROTOBUF_LIST, (False, False): JSON}
         token, restarted, restarts = "", False, 0
         while True:
             query = [("limit", str(PAGE_SIZE)), ("labelSelector", label_selector), ("fieldSelector", field_selector), ("continue", token)]
             try:
-                answer = self._request("GET", path, query=[(key, value) for key, value in query if value], accept=METADATA_LIST if metadata_only else JSON)
+                answer = self._request("GET", path, query=[(key, value) for key, value in query if value], accept=accept[metadata_only, protobuf])
             except ClusterError as error:
                 if error.status != 410 or restarts >= 3:
                     raise

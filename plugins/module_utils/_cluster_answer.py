@@ -11,9 +11,11 @@ from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from functools import cached_property
 
+from ansible_collections.gpuops.mps.plugins.module_utils._protobuf_kinds import object_of
 from ansible_collections.gpuops.mps.plugins.module_utils._shown import visible
 
 Object = dict[str, t.Any]
+PROTOBUF = "application/vnd.kubernetes.protobuf"
 
 
 class ClusterError(Exception):
@@ -43,9 +45,10 @@ class Answer:
 
     @cached_property
     def content(self) -> Object | None:
-        """The JSON object in the body; None when there is none: then it was no API server that answered."""
+        """The object in the body, from JSON or protobuf; None when there is none: then it was no API server that answered."""
         try:
-            content = json.loads(self.body)
+            binary = self.headers.get("Content-Type", "").startswith(PROTOBUF)
+            content = object_of(self.body) if binary else json.loads(self.body)
         except (ValueError, RecursionError):
             return None
         return content if isinstance(content, dict) else None

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import typing as t
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
@@ -27,6 +28,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import 
     foreign_plugin_of,
     foreign_plugin_pod_of,
     node_of,
+    operand_apps,
     operator_version_of,
     pod_of,
     policies_of,
@@ -41,7 +43,8 @@ GPU_PRESENT = "nvidia.com/gpu.present=true"
 PCI_PRESENT = "feature.node.kubernetes.io/pci-10de.present=true"
 POLICIES = "/apis/nvidia.com/v1/clusterpolicies"
 DEFINITIONS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
-VALIDATOR = "nvidia-operator-validator"
+NOT_ENDED = "status.phase!=Succeeded,status.phase!=Failed"
+READS_AT_ONCE = 4
 
 Object = dict[str, t.Any]
 Item = t.TypeVar("Item")
@@ -82,41 +85,55 @@ def read_snapshot(
     if mistaken is not None:
         raise ClusterError(mistaken.message, code=mistaken.code, remedy=mistaken.remedy, subject=mistaken.subject)
     unread: list[str] = []
-    set_items = _readable(cluster, "/apis/apps/v1/daemonsets", unread) if agents else None
-    place = namespace or _namespace(policies, set_items or ())
-    if agents and set_items is None:
-        set_items = _items(cluster, f"/apis/apps/v1/namespaces/{place}/daemonsets")
-    operator_sets = [item for item in set_items or () if item["metadata"]["namespace"] == place]
+    # The long lists are on their way while the small ones are read: the server works on one and this process on another.
+    with ThreadPoolExecutor(READS_AT_ONCE) as pool:
+        nodes_read = pool.submit(_nodes, cluster, nodes)
+        workloads_read = pool.submit(_workloads, cluster, workloads)
+        place, set_items = _daemon_sets(cluster, namespace, policies, agents, unread)
+        agents_read = pool.submit(_agent_pods, cluster, place, agents)
+        pods_read = pool.submit(_gpu_pods, cluster, place, set_items, gpu_pods)
+        found = _without_long_lists(cluster, place, config_map, policy_items, set_items, unread)
+        found_nodes, agent_pods = nodes_read.result(), agents_read.result()
+        (pods, plugin_pods), (controllers, refusals) = pods_read.result(), workloads_read.result()
+    return replace(
+        found,
+        read_at=cluster.server_time or "",
+        nodes=found_nodes,
+        agent_pods=agent_pods,
+        gpu_pods=pods,
+        foreign_plugins=(*plugin_pods, *_foreign_sets(set_items, place, plugin_pods)),
+        workloads=controllers,
+        unlabelled_gpu_nodes=() if found_nodes or nodes == "none" else _unlabelled(cluster),
+        unread=(*unread, *refusals),
+    )
+
+
+def _without_long_lists(
+    cluster: Cluster, place: str, config_map: str | None, policy_items: t.Sequence[Object], set_items: t.Sequence[Object], unread: list[str]
+) -> Snapshot:
+    """The part of a snapshot that is small on every cluster: policies, DaemonSets, the map, versions."""
+    operator_sets = [item for item in set_items if item["metadata"]["namespace"] == place]
     daemon_sets = tuple(daemon_set_of(item) for item in operator_sets)
-    policies = _with_versions(policies, daemon_sets)
-    active = next((one for one in policies if one.active), None)
-    referred = active.config_name if active else ""
+    policies = _with_versions(policies_of(policy_items), daemon_sets)
+    referred = next((one.config_name for one in policies if one.active), "")
     wanted_map = config_map or referred or DEFAULT_CONFIG_MAP
     found_map = _config_map(cluster, place, wanted_map)
-    found_nodes = _nodes(cluster, nodes)
-    pods, plugin_pods = _all_pods(cluster, place) if gpu_pods else ((), ())
-    schema_has_config, gpu_clusters = _schema_has_config(cluster, policy_items, unread), _gpu_clusters(cluster, unread)
-    controllers = _workloads(cluster, unread) if workloads else ()
     return Snapshot(
         server=cluster.server,
         server_version=str((cluster.get("/version") or {}).get("gitVersion", "")),
-        read_at=cluster.server_time or "",
+        read_at="",
         namespace=place,
         policies=policies,
-        policy_schema_has_config=schema_has_config,
-        gpu_clusters=gpu_clusters,
+        policy_schema_has_config=_schema_has_config(cluster, policy_items, unread),
+        gpu_clusters=_gpu_clusters(cluster, unread),
         config_map=found_map,
         daemon_sets=daemon_sets,
-        nodes=found_nodes,
-        agent_pods=_agent_pods(cluster, place) if agents else (),
-        gpu_pods=pods,
-        foreign_plugins=(*plugin_pods, *_foreign_sets(set_items or (), place, plugin_pods)),
-        workloads=controllers,
+        nodes=(),
+        agent_pods=(),
+        gpu_pods=(),
         operator_version=operator_version_of(policy_items, operator_sets),
         map_name=wanted_map,
         referred_map=found_map if referred == wanted_map else _config_map(cluster, place, referred),
-        unlabelled_gpu_nodes=() if found_nodes or nodes == "none" else _unlabelled(cluster),
-        unread=tuple(unread),
     )
 
 
@@ -157,6 +174,17 @@ def _reduced(cluster: Cluster, path: str, keep: t.Callable[[Object], Item | None
     return tuple(found)
 
 
+def _daemon_sets(
+    cluster: Cluster, namespace: str | None, policies: tuple[ClusterPolicy, ...], wanted: bool, unread: list[str]
+) -> tuple[str, tuple[Object, ...]]:
+    """The operator's namespace and, where ``wanted``, all DaemonSets that may be read: at least the operator's."""
+    if not wanted:
+        return namespace or _namespace(policies, ()), ()
+    found = _readable(cluster, "/apis/apps/v1/daemonsets", unread)
+    place = namespace or _namespace(policies, found or ())
+    return place, _items(cluster, f"/apis/apps/v1/namespaces/{place}/daemonsets") if found is None else found
+
+
 def _namespace(policies: t.Iterable[ClusterPolicy], set_items: t.Iterable[Object]) -> str:
     """Where the operator runs: what the active policy says, else where its device plugin is, else the usual name."""
     told = next((policy.namespace for policy in policies if policy.active and policy.namespace), "")
@@ -181,7 +209,7 @@ def _config_map(cluster: Cluster, namespace: str, name: str) -> ConfigMap | None
 def _nodes(cluster: Cluster, how: str) -> tuple[Node, ...]:
     if how == "none":
         return ()
-    nodes = _reduced(cluster, "/api/v1/nodes", node_of, label_selector=GPU_PRESENT, metadata_only=how == "metadata")
+    nodes = _reduced(cluster, "/api/v1/nodes", node_of, label_selector=GPU_PRESENT, metadata_only=how == "metadata", protobuf=True)
     return tuple(sorted(nodes, key=lambda node: node.name))
 
 
@@ -190,18 +218,30 @@ def _unlabelled(cluster: Cluster) -> tuple[str, ...]:
     return tuple(sorted(item["metadata"]["name"] for item in cluster.list("/api/v1/nodes", label_selector=PCI_PRESENT, metadata_only=True).items))
 
 
-def _agent_pods(cluster: Cluster, namespace: str) -> tuple[Pod, ...]:
-    apps = ",".join((*AGENT_DAEMON_SETS.values(), VALIDATOR))
-    return _reduced(cluster, f"/api/v1/namespaces/{namespace}/pods", pod_of, label_selector=f"app in ({apps})")
+def _agent_pods(cluster: Cluster, namespace: str, wanted: bool) -> tuple[Pod, ...]:
+    """The pods of the three agents, which are most of the bytes of a large cluster."""
+    if not wanted:
+        return ()
+    selector = f"app in ({','.join(AGENT_DAEMON_SETS.values())})"
+    return _reduced(cluster, f"/api/v1/namespaces/{namespace}/pods", pod_of, label_selector=selector, protobuf=True)
 
 
-def _all_pods(cluster: Cluster, namespace: str) -> tuple[tuple[Pod, ...], tuple[ForeignPlugin, ...]]:
-    """From one list of all pods that have not ended: those that use GPUs, and those that are device plugins of somebody else."""
+def _gpu_pods(cluster: Cluster, namespace: str, set_items: t.Iterable[Object], wanted: bool) -> tuple[tuple[Pod, ...], tuple[ForeignPlugin, ...]]:
+    """From all pods that have not ended: those that use GPUs, and those that are device plugins of somebody else.
+
+    The pods of the operator's own DaemonSets are neither, and there are ten of them on every node: the server leaves them out.
+    """
+    if not wanted:
+        return (), ()
 
     def keep(item: Object) -> Pod | ForeignPlugin | None:
         return pod_of(item, with_spec=True) if uses_gpus(item) else foreign_plugin_pod_of(item, namespace)
 
-    found = _reduced(cluster, "/api/v1/pods", keep, field_selector="status.phase!=Succeeded,status.phase!=Failed")
+    apps = operand_apps(set_items, namespace)
+    others = f"app notin ({','.join(apps)})" if apps else None
+    beside = _reduced(cluster, f"/api/v1/namespaces/{namespace}/pods", keep, label_selector=others, field_selector=NOT_ENDED)
+    elsewhere = _reduced(cluster, "/api/v1/pods", keep, field_selector=f"metadata.namespace!={namespace},{NOT_ENDED}")
+    found = (*beside, *elsewhere)
     return tuple(one for one in found if isinstance(one, Pod)), tuple(one for one in found if isinstance(one, ForeignPlugin))
 
 
@@ -245,6 +285,9 @@ def _gpu_clusters(cluster: Cluster, unread: list[str]) -> tuple[str, ...]:
     return tuple(sorted(item["metadata"]["name"] for item in found.items))
 
 
-def _workloads(cluster: Cluster, unread: list[str]) -> tuple[Object, ...]:
-    """Raw controllers and quotas of all namespaces, as far as the user may read them."""
-    return tuple({"kind": kind, **item} for path, kind in WORKLOAD_KINDS.items() for item in _readable(cluster, path, unread) or ())
+def _workloads(cluster: Cluster, wanted: bool) -> tuple[tuple[Object, ...], tuple[str, ...]]:
+    """Raw controllers and quotas of all namespaces, as far as the user may read them, and what the API server said where not."""
+    refusals: list[str] = []
+    kinds = WORKLOAD_KINDS.items() if wanted else ()
+    found = tuple({"kind": kind, **item} for path, kind in kinds for item in _readable(cluster, path, refusals) or ())
+    return found, tuple(refusals)

@@ -63,10 +63,11 @@ class Users:
 
 def users_now(snapshot: Snapshot) -> Users:
     """Who refers to the planned map's keys as the cluster is."""
-    nodes: dict[str, tuple[str, ...]] = {}
+    found: dict[str, list[str]] = {}
     for node in snapshot.nodes:
         if node.config_label:
-            nodes[node.config_label] = (*nodes.get(node.config_label, ()), node.name)
+            found.setdefault(node.config_label, []).append(node.name)
+    nodes = {key: tuple(names) for key, names in found.items()}
     policy = snapshot.policy
     refers = policy is not None and policy.config_name == snapshot.map_name
     return Users(nodes if refers else {}, policy.config_default if policy and refers else "")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import Reading, content_hash, read_config
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED, gpus_from_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import GPU, GPU_SHARED
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
@@ -108,6 +108,6 @@ def reading_of(key: str, text: str, version: PluginVersion | None) -> Reading:
 
 
 def _prediction(snapshot: Snapshot, node: Node, sharing: SharingConfig) -> Prediction:
-    gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+    gpus = node.gpus
     mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
     return predict(sharing, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Match, NodeGroup
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels, plain_product
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import plain_product
 from ansible_collections.gpuops.mps.plugins.module_utils._selectors import Requirement, Selector, parse_selector
 from ansible_collections.gpuops.mps.plugins.module_utils._snapshot import CONFIG_LABEL, Node
 
@@ -71,7 +71,7 @@ def _fits(node: Node, selectors: t.Sequence[Selector], match: Match | None) -> b
 
 
 def _has_facts(node: Node, match: Match, labels: t.Mapping[str, str]) -> bool:
-    gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+    gpus = node.gpus
     memory = gpus.memory_mib
     return all(
         (

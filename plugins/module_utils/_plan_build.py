@@ -12,7 +12,6 @@ from ansible_collections.gpuops.mps.plugins.module_utils._config_map import User
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, split_accepted
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange, plan_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import STEP_LABEL, NodePlan, Plan, PodName, PolicyPlan, Selection
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_checks import check_default, check_disruption, check_installation, check_nodes, check_selected
@@ -95,11 +94,11 @@ def settle(findings: t.Iterable[Finding], accept: t.Collection[str]) -> tuple[Fi
 
 
 def _users_after(changes: t.Iterable[LabelChange], default: str) -> Users:
-    nodes: dict[str, tuple[str, ...]] = {}
+    nodes: dict[str, list[str]] = {}
     for change in changes:
         if change.after:
-            nodes[change.after] = (*nodes.get(change.after, ()), change.node)
-    return Users(nodes, default)
+            nodes.setdefault(change.after, []).append(change.node)
+    return Users({key: tuple(names) for key, names in nodes.items()}, default)
 
 
 def _texts(snapshot: Snapshot, wanted: t.Mapping[str, str]) -> _Texts:
@@ -165,7 +164,7 @@ def _predict(selection: Selection, meanings: t.Mapping[str, SharingConfig], node
     if meaning is None:
         return None
     mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
-    gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+    gpus = node.gpus
     path = f"mps_configs.{meaning.name}" if meaning.name else "nodes"
     return predict(meaning, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name, path=path)
 

@@ -10,7 +10,6 @@ import typing as t
 
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._groups import listed
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, label_must_equal_default
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import NodePlan, PolicyPlan
@@ -164,7 +163,7 @@ def _conditions(node: Node, under_mps: bool, changed: bool) -> t.Iterator[str]:
         yield "mig-manager-paused"
     elif "false" in deploys:
         yield "agents-kept-off"
-    driver = gpus_from_labels(node.labels, kernel=node.kernel).driver
+    driver = node.gpus.driver
     if under_mps and driver is not None and driver[0] < FIRST_DRIVER:
         yield "driver-too-old"
 

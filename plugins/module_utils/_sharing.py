@@ -11,7 +11,7 @@ from collections import Counter
 from ansible_collections.gpuops.mps.plugins.module_utils._config_map import managed_keys
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus, gpus_from_labels
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus
 from ansible_collections.gpuops.mps.plugins.module_utils._plan_report import findings_data
 from ansible_collections.gpuops.mps.plugins.module_utils._prediction import Prediction, predict
 from ansible_collections.gpuops.mps.plugins.module_utils._running import STALE, newest, running
@@ -96,7 +96,7 @@ def _meaning(config: SharingConfig | None) -> Data:
 def _node_data(node: Node, snapshot: Snapshot, in_force: t.Mapping[str, tuple[str, SharingConfig | None]]) -> Data:
     selection = select(node.config_label, snapshot.policy)
     content, meaning = in_force.get(selection.config or "", (None, None))
-    gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+    gpus = node.gpus
     pods = {agent: newest(snapshot, node.name, agent) for agent in AGENTS}
     return {
         "name": node.name,

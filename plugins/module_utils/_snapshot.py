@@ -9,6 +9,7 @@ import functools
 import typing as t
 from dataclasses import dataclass, field
 
+from ansible_collections.gpuops.mps.plugins.module_utils._gpu import Gpus, gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion
 
 CONFIG_LABEL = "nvidia.com/device-plugin.config"
@@ -93,6 +94,11 @@ class Node:
     def config_label(self) -> str | None:
         """The config label's value; an empty value counts as unset (k8s-device-plugin, cmd/config-manager)."""
         return self.labels.get(CONFIG_LABEL) or None
+
+    @functools.cached_property
+    def gpus(self) -> Gpus:
+        """What the node's labels, kernel and resources say about its GPUs; a plan asks for it several times."""
+        return gpus_from_labels(self.labels, kernel=self.kernel, allocatable=self.allocatable)
 
 
 @dataclass(frozen=True)
@@ -204,7 +210,7 @@ class Snapshot:
     unlabelled_gpu_nodes: tuple[str, ...] = ()  # NFD sees a GPU, the operator has not labelled the node
     unread: tuple[str, ...] = ()  # what the user may not read and a plan can be made without, in the API server's words
 
-    @property
+    @functools.cached_property
     def policy(self) -> ClusterPolicy | None:
         """The active policy: the operator follows the oldest one only."""
         return next((policy for policy in self.policies if policy.active), None)

@@ -68,7 +68,7 @@ def pod_of(item: Object, *, with_spec: bool = False) -> Pod:
         namespace=metadata.get("namespace", ""),
         name=metadata["name"],
         uid=metadata.get("uid", ""),
-        node=spec.get("nodeName"),
+        node=spec.get("nodeName") or None,
         phase=status.get("phase", ""),
         ready=_condition(status, "Ready") == "True",
         created=metadata.get("creationTimestamp", ""),
@@ -199,13 +199,23 @@ def daemon_set_of(item: Object) -> DaemonSet:
     )
 
 
+def operand_apps(items: t.Iterable[Object], namespace: str) -> tuple[str, ...]:
+    """The label C(app) of the operator's own DaemonSets' pods, sorted: the operator owns its DaemonSets and selects their pods by it."""
+    own = (item for item in items if _is_operand(item["metadata"], namespace))
+    apps = ((((item.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}).get("app") for item in own)
+    return tuple(sorted({app for app in apps if app}))
+
+
+def _is_operand(metadata: Object, namespace: str) -> bool:
+    return metadata["namespace"] == namespace and any(one.get("kind") == "ClusterPolicy" for one in metadata.get("ownerReferences") or ())
+
+
 def foreign_plugin_of(item: Object, namespace: str) -> ForeignPlugin | None:
     """A DaemonSet that is a second device plugin for NVIDIA GPUs; None when it is the operator's, another vendor's, or runs nowhere."""
     metadata = item["metadata"]
-    ours = metadata["namespace"] == namespace and any(one.get("kind") == "ClusterPolicy" for one in metadata.get("ownerReferences") or ())
     runs = (item.get("status") or {}).get("desiredNumberScheduled")
     reason = _plugin_reason(metadata["name"], ((item.get("spec") or {}).get("template") or {}).get("spec") or {})
-    if ours or not runs or not reason:
+    if _is_operand(metadata, namespace) or not runs or not reason:
         return None
     return ForeignPlugin(metadata["namespace"], metadata["name"], "DaemonSet", reason)
 

@@ -12,7 +12,6 @@ from typing import Any
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, SharingConfig, Strategy, parse_declaration
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import read_config_map
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import CATALOGUE, Finding, check_accept, finding, split_accepted
-from ansible_collections.gpuops.mps.plugins.module_utils._gpu import gpus_from_labels
 from ansible_collections.gpuops.mps.plugins.module_utils._groups import membership
 from ansible_collections.gpuops.mps.plugins.module_utils._limits import PluginVersion, label_must_equal_default
 from ansible_collections.gpuops.mps.plugins.module_utils._pair_checks import check_config
@@ -203,7 +202,7 @@ def _node_findings(declaration: Declaration, configs: Sequence[_Given], nodes: S
         name = group.config if group else node.config_label or declaration.default
         one = by_name.get(name or "")
         if one is not None:
-            gpus = gpus_from_labels(node.labels, kernel=node.kernel, allocatable=node.allocatable)
+            gpus = node.gpus
             prediction = predict(one.config, gpus, mig_strategy=request.mig_strategy, plugin_version=request.plugin_version, node=node.name, path=one.path)
             findings += one.news(prediction.findings)
     return findings

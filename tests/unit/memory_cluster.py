@@ -37,7 +37,9 @@ class MemoryCluster:
     def list(self, path: str, **selectors: Any) -> Listing:
         return Listing(next(self.pages(path, **selectors)).items, "1")
 
-    def pages(self, path: str, *, label_selector: str | None = None, field_selector: str | None = None, metadata_only: bool = False) -> Iterator[Page]:
+    def pages(
+        self, path: str, *, label_selector: str | None = None, field_selector: str | None = None, metadata_only: bool = False, protobuf: bool = False
+    ) -> Iterator[Page]:
         selector = parse_selector(label_selector) if label_selector else None
         found = [item for where, item in self.objects.items() if where.rpartition("/")[0] == path]
         fitting = [item for item in found if selector is None or selector.matches(item["metadata"].get("labels") or {})]

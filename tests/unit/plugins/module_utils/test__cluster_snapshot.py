@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import pytest
@@ -32,7 +33,7 @@ def policy(name: str = "cluster-policy", config: dict[str, str] | None = None, n
 
 
 class Kubernetes(MemoryCluster):
-    """Lists over all namespaces too, as the API server gives them; paths in C(forbidden) are refused."""
+    """Lists over all namespaces but one too, as the API server gives them; paths in C(forbidden) are refused."""
 
     forbidden: tuple[str, ...] = ()
 
@@ -46,10 +47,11 @@ class Kubernetes(MemoryCluster):
 
     def pages(self, path: str, **selectors: Any) -> Any:
         group, _slash, kind = path.rpartition("/")
+        left_out = re.match(r"metadata\.namespace!=([^,]+)", selectors.get("field_selector") or "")
         everywhere = {
             f"{path}/{index}": found
             for index, (where, found) in enumerate(self.objects.items())
-            if where.startswith(f"{group}/namespaces/") and f"/{kind}/" in where
+            if where.startswith(f"{group}/namespaces/") and f"/{kind}/" in where and not (left_out and found["metadata"]["namespace"] == left_out[1])
         }
         return MemoryCluster({**self.objects, **everywhere}).pages(path, **selectors)
 
@@ -109,7 +111,7 @@ def test_a_device_that_the_operator_has_not_labelled_is_seen() -> None:
     assert read({**NODES, **fresh}).unlabelled_gpu_nodes == ()
 
 
-def test_pods_that_use_gpus_and_second_plugins_come_from_one_list() -> None:
+def test_pods_that_use_gpus_and_second_plugins_are_found_among_all_pods() -> None:
     pods = {
         "/api/v1/namespaces/team/pods/train": item("train", "team", spec=GPU),
         "/api/v1/namespaces/team/pods/web": item("web", "team", spec={"containers": [{}]}),
@@ -119,6 +121,22 @@ def test_pods_that_use_gpus_and_second_plugins_come_from_one_list() -> None:
     assert [pod.name for pod in found.gpu_pods] == ["train"]
     assert [(plugin.name, plugin.node) for plugin in found.foreign_plugins] == [("nvdp-x", "gpu-1")]
     assert read(pods, gpu_pods=False).gpu_pods == ()
+
+
+def test_of_the_operators_namespace_only_the_pods_of_its_own_daemon_sets_are_left_out() -> None:
+    """A validator or a proof asks for a GPU there too; a user's DaemonSet is nobody's operand."""
+    owned = {"ownerReferences": [{"kind": "ClusterPolicy", "name": "cluster-policy"}]}
+    selected = {"selector": {"matchLabels": {"app": "nvidia-dcgm"}}}
+    objects = {
+        f"{POLICIES}/p": policy(),
+        "/apis/apps/v1/namespaces/gpus/daemonsets/nvidia-dcgm": item("nvidia-dcgm", "gpus", metadata=owned, spec=selected),
+        "/apis/apps/v1/namespaces/gpus/daemonsets/mine": item("mine", "gpus", spec={"selector": {"matchLabels": {"app": "mine"}}}),
+        "/api/v1/namespaces/gpus/pods/nvidia-dcgm-x": item("nvidia-dcgm-x", "gpus", labels={"app": "nvidia-dcgm"}, spec=GPU),
+        "/api/v1/namespaces/gpus/pods/mine-x": item("mine-x", "gpus", labels={"app": "mine"}, spec=GPU),
+        "/api/v1/namespaces/gpus/pods/proof": item("proof", "gpus", spec=GPU),
+        "/api/v1/namespaces/team/pods/same-label": item("same-label", "team", labels={"app": "nvidia-dcgm"}, spec=GPU),
+    }
+    assert [pod.name for pod in read(objects).gpu_pods] == ["mine-x", "proof", "same-label"]
 
 
 def test_a_second_plugins_daemon_set_is_named_once() -> None:
