@@ -32,4 +32,9 @@ def run_module(
     kubeconfig = signed_in(bed, account or ACCOUNT_OF.get(f"gpuops.mps.{module}", "operator"))
     result = call(module, arguments or {}, kubeconfig=kubeconfig, directory=directory, check=check, diff=diff)
     assert "Traceback" not in result["stderr"], result["stderr"]
-    return result
+    return {**result, "warnings": [_text(one) for one in result.get("warnings") or ()]}
+
+
+def _text(warning: Any) -> str:
+    """A warning's words: ansible-core 2.19 and later hand them to the controller with where they come from."""
+    return warning if isinstance(warning, str) else str(warning["event"]["msg"])

@@ -89,7 +89,7 @@ def test_no_python_client(lab: TestBed, run_ansible: Callable[..., AnsibleRun], 
 
 
 def test_no_operator(empty_lab: TestBed, run_ansible: Callable[..., AnsibleRun]) -> None:
-    expect(run_ansible("gpuops.mps.configure", empty_lab, variables=DECLARED), "ClusterPolicy|GPU Operator", "install")
+    expect(run_ansible("gpuops.mps.configure", empty_lab, variables=DECLARED, account="admin"), "ClusterPolicy|GPU Operator", "install")
 
 
 def test_no_helm(empty_lab: TestBed, run_ansible: Callable[..., AnsibleRun]) -> None:

@@ -103,12 +103,12 @@ def test_what_cannot_work_is_refused_and_nothing_is_written(quiet: TestBed, run_
 
 
 def test_a_namespace_that_does_not_exist_is_an_error_without_a_traceback(quiet: TestBed, run_module: Run) -> None:
-    result = run_module(quiet, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"})
+    result = run_module(quiet, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"}, account="admin")
     assert result["failed"] and result["code"] == "object-missing"
     assert 'namespaces "nowhere" not found' in result["msg"]
     assert "Traceback" not in json.dumps(result)
 
 
 def test_what_the_api_server_would_refuse_is_refused_in_check_mode_too(quiet: TestBed, run_module: Run) -> None:
-    result = run_module(quiet, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"}, check=True)
+    result = run_module(quiet, "mps_config", {"configs": CONFIGS, "namespace": "nowhere"}, check=True, account="admin")
     assert result["failed"] and result["code"] == "object-missing"

@@ -130,7 +130,7 @@ def test_a_kubeconfig_is_looked_up_beside_the_play_and_one_group_holds_for_both_
 
 
 def test_a_user_without_rights_is_told_which_one(sharing: TestBed, run_module: Run) -> None:
-    result = run_module(sharing, "mps_info", {"impersonate_user": "nobody"})
+    result = run_module(sharing, "mps_info", {"impersonate_user": "nobody"}, account="admin")
     assert result["failed"] and result["code"] == "cluster-forbidden"
     assert 'User "nobody" cannot list resource "clusterpolicies"' in result["msg"]
     assert "Traceback" not in json.dumps(result)

@@ -179,7 +179,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_overwritten(quiet: TestBed) 
 
 
 def test_without_the_operator_nothing_is_created(empty_lab: TestBed, run_module: Run) -> None:
-    result = run_module(empty_lab, "mps_policy", {"default": "none", "namespace": "default"})
+    result = run_module(empty_lab, "mps_policy", {"default": "none", "namespace": "default"}, account="admin")
     assert result["failed"] and "no ClusterPolicy is active in the cluster" in result["msg"]
     assert result["policy"] is None
 

@@ -53,10 +53,10 @@ CONFIGS = {
 }
 
 
-def verify(bed: TestBed, *, limits: str = "doubtful", patience: int = 3, **options: Any) -> dict[str, Any]:
+def verify(bed: TestBed, *, limits: str = "doubtful", patience: int = 3, account: str = "operator", **options: Any) -> dict[str, Any]:
     """One verification with the module's defaults and little patience: the bed's agents are quick."""
     defaults = {name: spec.get("default") for name, spec in VERIFY_OPTIONS.items()}
-    parameters = {**defaults, "kubeconfig": str(signed_in(bed, "operator")), **options}
+    parameters = {**defaults, "kubeconfig": str(signed_in(bed, account)), **options}
     return verify_cluster(Cluster.connect(parameters), parameters, Reading(limits=limits, patience=patience))
 
 
