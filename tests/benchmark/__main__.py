@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from tests.benchmark.contestants import ANSIBLE_ALONE, CONFIG_MAP, LABELLING, MAP, NAMESPACE, READING, Contestant, Context, kubectl, playbook, recipe
-from tests.benchmark.fleet import label_all, settle, write_node_set
+from tests.benchmark.fleet import grow, label_all, settle, write_node_set
 from tests.benchmark.latency import measure_politeness
 from tests.benchmark.measure import Sample, machine, measure, versions
 from tests.benchmark.tables import data, markdown, parse
@@ -66,17 +66,18 @@ def main() -> int:
 
 
 def measure_size(size: int, runs: int, wanted: set[str], directory: Path, results: Results, latencies: dict[int, t.Any]) -> None:
-    """All operations on a settled bed of one size, whose pods KWOK plays so that no agent takes CPU from the contestants."""
+    """All operations on a settled bed of one size, on which only the API server runs beside the contestants."""
     node_set = directory / "nodes.yml"
-    write_node_set(node_set, size, settled=True)
+    write_node_set(node_set, 1, settled=True)
     bed = TestBed.start(f"bench-{os.getpid()}-{size}", nodes=str(node_set), agents=False)
     try:
         # As on a cluster that has been running for a while: the config and the labels first, then the agents.
         bed.api.post("/api/v1/namespaces", {"metadata": {"name": NAMESPACE}})
         bed.kubectl("apply", "-f", "-", input=CONFIG_MAP.format(name=MAP, namespace=NAMESPACE))
         bed.install_operator_objects({"devicePlugin": {"config": {"name": MAP}}})
-        names = settle(bed)
-        bed.wait_for("pods of all agents", lambda: _agents_are_ready(bed, size), 1800, 2)
+        settle(bed)
+        bed.wait_for("pods of all agents", lambda: _agents_are_ready(bed), 180, 2)
+        names = grow(bed, size)
         context = Context(bed, names, VALUE, directory)
         for run in range(runs):
             for contestant in ANSIBLE_ALONE:
@@ -95,11 +96,11 @@ def measure_size(size: int, runs: int, wanted: set[str], directory: Path, result
         bed.stop()
 
 
-def _agents_are_ready(bed: TestBed, size: int) -> bool:
-    """By the three DaemonSets' own counts: listing thousands of pods every other second would slow down what it waits for."""
+def _agents_are_ready(bed: TestBed) -> bool:
+    """On the one GPU node that is played: by the three DaemonSets' own counts."""
     sets = bed.api.list(f"/apis/apps/v1/namespaces/{NAMESPACE}/daemonsets")
     ready = {one["metadata"]["name"]: one.get("status", {}).get("numberReady", 0) for one in sets}
-    return all(ready.get(name, 0) >= size for name in (PLUGIN, DISCOVERY, DAEMON))
+    return all(ready.get(name) for name in (PLUGIN, DISCOVERY, DAEMON))
 
 
 def _rotated(contestants: tuple[Contestant, ...], run: int) -> tuple[Contestant, ...]:

@@ -6,17 +6,18 @@
 from __future__ import annotations
 
 import collections
+import json
 import os
 import re
 import subprocess
-import tempfile
-import time
+import sys
 import typing as t
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.testbed.bed import TestBed
 
+LAUNCHER = Path(__file__).with_name("launch.py")
 SIZE_METRIC = re.compile(r"^apiserver_response_sizes_sum\{[^}]*\} (\S+)$", re.MULTILINE)
 
 
@@ -60,20 +61,24 @@ class Sample:
 def measure(bed: TestBed, command: t.Sequence[str], environment: t.Mapping[str, str], *, users: t.Collection[str] = ("admin",)) -> Sample:
     """Run ``command`` against the bed and count. Raises CommandFailed when it does not end with 0."""
     mark, received = bed.mark(), _bytes_sent(bed)
-    with tempfile.TemporaryFile() as output:
-        began = time.perf_counter()
-        process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
-        _pid, status, usage = os.wait4(process.pid, 0)
-        wall = time.perf_counter() - began
-        process.returncode = os.waitstatus_to_exitcode(status)
-        output.seek(0)
-        text = output.read().decode(errors="replace")
-    if process.returncode != 0:
-        raise CommandFailed(f"{' '.join(command[:6])} … ended with {process.returncode}:\n{text[-3000:]}")
+    launched = subprocess.run(
+        [sys.executable, str(LAUNCHER), *command],
+        env={**os.environ, **environment},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        check=False,
+    )
+    text, _newline, figures = launched.stdout.rstrip("\n").rpartition("\n")
+    cost = json.loads(figures)
+    if cost["code"] != 0:
+        raise CommandFailed(f"{' '.join(command[:6])} … ended with {cost['code']}:\n{text[-3000:]}")
     received = _bytes_sent(bed) - received
     # The bed's own components keep talking; only the contestant's user counts.
     requests = collections.Counter(event.verb + (" dry-run" if event.dry_run else "") for event in bed.audit(mark) if event.user in users)
-    return Sample(wall, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024, dict(requests), received / 2**20)
+    return Sample(cost["wall"], cost["cpu"], cost["rss"], dict(requests), received / 2**20)
 
 
 def _bytes_sent(bed: TestBed) -> float:
