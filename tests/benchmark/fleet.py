@@ -9,7 +9,6 @@ an hour of a small machine to bring thousands of pods up, and the leases of thou
 
 from __future__ import annotations
 
-import copy
 import os
 import signal
 import time
@@ -58,20 +57,23 @@ def write_node_set(path: Path, count: int, *, settled: bool) -> None:
     filler = {f"feature.node.kubernetes.io/cpu-cpuid.FEATURE{index:02d}": "true" for index in range(LABELS - len(SETTLED) - 12)}
     gpus = [{"product": "Tesla T4", "count": GPUS, "memory_mib": 15360, "compute": "7.5"}]
     nodes: list[dict[str, t.Any]] = [
-        {"name": f"gpu-{index:05d}", "gpus": gpus, "labels": {**(SETTLED if settled else {}), **filler, "bench": "gpu"}} for index in range(count)
+        {"name": node_name(index), "gpus": gpus, "labels": {**(SETTLED if settled else {}), **filler, "bench": "gpu"}} for index in range(count)
     ]
     path.write_text(yaml.safe_dump({"nodes": [*nodes, {"name": "cpu-1", "gpus": []}]}), encoding="utf-8")
 
 
-def settle(bed: TestBed) -> list[str]:
-    """Give every GPU node its allocatable GPUs and its images, as kubelet would have; returns the nodes' names."""
+def node_name(index: int) -> str:
+    """The name of the benchmark's GPU node of that number."""
+    return f"gpu-{index:05d}"
+
+
+def settle(bed: TestBed) -> None:
+    """Give every GPU node its allocatable GPUs and its images, as kubelet would have."""
     images = [{"names": [f"registry.example/team/image-{index:02d}@sha256:{index:064x}"], "sizeBytes": 10**8 + index} for index in range(IMAGES)]
     amount = {"nvidia.com/gpu": str(GPUS * REPLICAS)}
     body = {"status": {"capacity": amount, "allocatable": amount, "images": images}}
-    names = gpu_nodes(bed)
-    for name in names:
+    for name in gpu_nodes(bed):
         bed.api.patch(f"/api/v1/nodes/{name}/status", body)
-    return names
 
 
 def gpu_nodes(bed: TestBed) -> list[str]:
@@ -85,28 +87,27 @@ def grow(bed: TestBed, count: int) -> list[str]:
     The DaemonSets' counts are written as their controller would have them.
     """
     stop_controllers(bed)
-    first = gpu_nodes(bed)[0]
+    present = gpu_nodes(bed)
+    first = present[0]
     node = bed.api.get(f"/api/v1/nodes/{first}")
     pods = bed.api.list("/api/v1/pods", fieldSelector=f"spec.nodeName={first}")
     api = Api(read_kubeconfig(bed.kubeconfig), WRITERS)
 
     def add_node(index: int) -> None:
-        name = f"gpu-{index:05d}"
+        name = node_name(index)
         _copy(api, "/api/v1/nodes", node, name, labels={**node["metadata"]["labels"], "kubernetes.io/hostname": name})
 
     def add_pods(index: int) -> None:
-        name = f"gpu-{index:05d}"
         for number, pod in enumerate(pods):
-            target = copy.deepcopy(pod)
-            target["spec"]["nodeName"] = name
+            target = {**pod, "spec": {**pod["spec"], "nodeName": node_name(index)}}
             _copy(api, f"/api/v1/namespaces/{pod['metadata']['namespace']}/pods", target, f"{pod['metadata']['generateName']}{index:05d}-{number}")
 
-    present = len(gpu_nodes(bed))
+    new = range(len(present), count)
     with ThreadPoolExecutor(WRITERS) as pool:
-        list(pool.map(add_node, range(present, count)))
+        list(pool.map(add_node, new))
         # Agents that are younger than their node's label are known to have read it, and times are whole seconds.
         time.sleep(1.1)
-        list(pool.map(add_pods, range(present, count)))
+        list(pool.map(add_pods, new))
     fields = ("desiredNumberScheduled", "currentNumberScheduled", "updatedNumberScheduled", "numberReady", "numberAvailable")
     for one in bed.api.list("/apis/apps/v1/daemonsets"):
         path = f"/apis/apps/v1/namespaces/{one['metadata']['namespace']}/daemonsets/{one['metadata']['name']}/status"
