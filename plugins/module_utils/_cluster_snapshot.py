@@ -92,7 +92,7 @@ def read_snapshot(
         place, set_items = _daemon_sets(cluster, namespace, policies, agents, unread)
         agents_read = pool.submit(_agent_pods, cluster, place, agents)
         pods_read = pool.submit(_gpu_pods, cluster, place, set_items, gpu_pods)
-        found = _without_long_lists(cluster, place, config_map, policy_items, set_items, unread)
+        found = _without_long_lists(cluster, place, config_map, policies, policy_items, set_items, unread)
         found_nodes, agent_pods = nodes_read.result(), agents_read.result()
         (pods, plugin_pods), (controllers, refusals) = pods_read.result(), workloads_read.result()
     return replace(
@@ -109,12 +109,18 @@ def read_snapshot(
 
 
 def _without_long_lists(
-    cluster: Cluster, place: str, config_map: str | None, policy_items: t.Sequence[Object], set_items: t.Sequence[Object], unread: list[str]
+    cluster: Cluster,
+    place: str,
+    config_map: str | None,
+    policies: tuple[ClusterPolicy, ...],
+    policy_items: t.Sequence[Object],
+    set_items: t.Sequence[Object],
+    unread: list[str],
 ) -> Snapshot:
     """The part of a snapshot that is small on every cluster: policies, DaemonSets, the map, versions."""
     operator_sets = [item for item in set_items if item["metadata"]["namespace"] == place]
     daemon_sets = tuple(daemon_set_of(item) for item in operator_sets)
-    policies = _with_versions(policies_of(policy_items), daemon_sets)
+    policies = _with_versions(policies, daemon_sets)
     referred = next((one.config_name for one in policies if one.active), "")
     wanted_map = config_map or referred or DEFAULT_CONFIG_MAP
     found_map = _config_map(cluster, place, wanted_map)

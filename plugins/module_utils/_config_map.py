@@ -63,14 +63,19 @@ class Users:
 
 def users_now(snapshot: Snapshot) -> Users:
     """Who refers to the planned map's keys as the cluster is."""
-    found: dict[str, list[str]] = {}
-    for node in snapshot.nodes:
-        if node.config_label:
-            found.setdefault(node.config_label, []).append(node.name)
-    nodes = {key: tuple(names) for key, names in found.items()}
     policy = snapshot.policy
-    refers = policy is not None and policy.config_name == snapshot.map_name
-    return Users(nodes if refers else {}, policy.config_default if policy and refers else "")
+    if policy is None or policy.config_name != snapshot.map_name:
+        return Users({})
+    return users_of(((node.name, node.config_label) for node in snapshot.nodes), policy.config_default)
+
+
+def users_of(labels: t.Iterable[tuple[str, str | None]], default: str) -> Users:
+    """The users of keys, from the name and the config label of each node."""
+    nodes: dict[str, list[str]] = {}
+    for name, key in labels:
+        if key:
+            nodes.setdefault(key, []).append(name)
+    return Users({key: tuple(names) for key, names in nodes.items()}, default)
 
 
 def keys_of(configs: t.Iterable[SharingConfig], update_strategy: str) -> dict[str, str]:

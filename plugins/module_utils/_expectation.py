@@ -108,6 +108,5 @@ def reading_of(key: str, text: str, version: PluginVersion | None) -> Reading:
 
 
 def _prediction(snapshot: Snapshot, node: Node, sharing: SharingConfig) -> Prediction:
-    gpus = node.gpus
     mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
-    return predict(sharing, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name)
+    return predict(sharing, node.gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name)

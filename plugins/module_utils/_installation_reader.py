@@ -21,6 +21,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._installation import (
     read_policy,
     read_version,
 )
+from ansible_collections.gpuops.mps.plugins.module_utils._snapshot_build import is_operand
 
 if t.TYPE_CHECKING:
     from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, Object
@@ -43,7 +44,7 @@ def read_installation(cluster: Cluster, namespace: str) -> Installation:
         version=read_version(deployment) if deployment else None,
         owner=read_owner(deployment["metadata"]) if deployment else None,
         policy=read_policy(_policies(cluster)),
-        operands=tuple(read_daemon_set(found) for found in daemon_sets if _is_operand(found, namespace)),
+        operands=tuple(read_daemon_set(found) for found in daemon_sets if is_operand(found, namespace)),
         gpu_nodes=gpu_nodes,
         labelled_nodes=labelled_nodes,
         standalone_plugins=tuple(
@@ -72,11 +73,6 @@ def _policies(cluster: Cluster) -> tuple[Object, ...]:
     if cluster.get(f"/apis/apiextensions.k8s.io/v1/customresourcedefinitions/{POLICY_CRD}", metadata_only=True) is None:
         return ()
     return cluster.list(POLICIES).items
-
-
-def _is_operand(daemon_set: Object, namespace: str) -> bool:
-    metadata = daemon_set["metadata"]
-    return metadata["namespace"] == namespace and any(owner.get("kind") == "ClusterPolicy" for owner in metadata.get("ownerReferences") or ())
 
 
 def _count_nodes(cluster: Cluster) -> tuple[int, dict[str, int]]:

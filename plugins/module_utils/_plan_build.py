@@ -8,7 +8,7 @@ from __future__ import annotations
 import typing as t
 from dataclasses import dataclass, replace
 
-from ansible_collections.gpuops.mps.plugins.module_utils._config_map import Users, check_owners, data_after, keys_of, plan_config_map
+from ansible_collections.gpuops.mps.plugins.module_utils._config_map import Users, check_owners, data_after, keys_of, plan_config_map, users_of
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, SharingConfig, Strategy
 from ansible_collections.gpuops.mps.plugins.module_utils._device_plugin_config import content_hash, read_config
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding, split_accepted
@@ -62,7 +62,8 @@ def make_plan(
     default = None if declaration.default is None else keys.get(declaration.default, declaration.default)
     policy_plan, policy_findings = plan_policy(snapshot, name=snapshot.map_name, default=default, wanted_policy=policy)
     default_after = policy_plan.default_after if policy_plan else default or ""
-    config_map, map_findings = plan_config_map(declaration.configs, snapshot, keys=keys, users=_users_after(labels.nodes, default_after))
+    users = users_of(((one.node, one.after) for one in labels.nodes), default_after)
+    config_map, map_findings = plan_config_map(declaration.configs, snapshot, keys=keys, users=users)
     texts = _texts(snapshot, data_after(snapshot.config_map, config_map))
     rolls = (
         policy_plan is not None and policy_plan.changed and not operator_held and snapshot.policy is not None and snapshot.policy.update_strategy != "OnDelete"
@@ -91,14 +92,6 @@ def settle(findings: t.Iterable[Finding], accept: t.Collection[str]) -> tuple[Fi
     """Findings once each, accepted ones softened, the worst first."""
     standing, accepted = split_accepted(dict.fromkeys(findings), accept)
     return tuple(sorted((*standing, *accepted), key=lambda one: (SEVERITIES.index(one.severity), one.code, one.path, one.subject)))
-
-
-def _users_after(changes: t.Iterable[LabelChange], default: str) -> Users:
-    nodes: dict[str, list[str]] = {}
-    for change in changes:
-        if change.after:
-            nodes.setdefault(change.after, []).append(change.node)
-    return Users({key: tuple(names) for key, names in nodes.items()}, default)
 
 
 def _texts(snapshot: Snapshot, wanted: t.Mapping[str, str]) -> _Texts:
@@ -164,9 +157,8 @@ def _predict(selection: Selection, meanings: t.Mapping[str, SharingConfig], node
     if meaning is None:
         return None
     mig_strategy = snapshot.policy.mig_strategy if snapshot.policy else None
-    gpus = node.gpus
     path = f"mps_configs.{meaning.name}" if meaning.name else "nodes"
-    return predict(meaning, gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name, path=path)
+    return predict(meaning, node.gpus, mig_strategy=mig_strategy or None, plugin_version=snapshot.plugin_version, node=node.name, path=path)
 
 
 def _strategy(selection: Selection, meanings: t.Mapping[str, SharingConfig]) -> Strategy:

@@ -4,8 +4,9 @@
 """Private to gpuops.mps: read chosen fields of Protocol Buffers messages into the shape that the same objects have as JSON. Pure.
 
 The API server sends its own kinds in this encoding too, and a reader of it steps over what it does not want by its length:
-half of a pod is managedFields. A pod takes a fifth of the time that its JSON takes, and on five thousand nodes there are fifteen
-thousand pods of agents. The kubernetes Python client speaks JSON only, and no library has these messages for Python.
+half of a pod is managedFields. On pages of 500 a pod takes a fifth of the time that its JSON takes here, a node a little more than
+its JSON, and both take the server half of the time; on five thousand nodes there are fifteen thousand pods of agents.
+The kubernetes Python client speaks JSON only, and no library has these messages for Python.
 Rules: protobuf.dev, encoding; the numbers of the fields are kept for ever by Kubernetes' API conventions.
 """
 
@@ -41,13 +42,13 @@ def message(shape: Shape) -> Reader:
 
     The reader raises ValueError or IndexError for what is no message.
     """
-    # A frozen dataclass is three times as slow to read as a tuple, and this is read a million times.
+    # Tuples, because they are looked at a hundred times for each node.
     wanted = {number: (field.name, field.read, field.repeated) for number, field in shape.items()}
 
     def read(data: bytes, position: int, end: int) -> Object:
         found: Object = {}
         while position < end:
-            # Keys and lengths below 128 are read here: a call for each would double the time.
+            # Nearly every key and length is below 128: those are read here, without a call.
             key, position = data[position], position + 1
             if key > 127:
                 key, position = varint(data, position - 1)

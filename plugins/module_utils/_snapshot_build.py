@@ -201,12 +201,14 @@ def daemon_set_of(item: Object) -> DaemonSet:
 
 def operand_apps(items: t.Iterable[Object], namespace: str) -> tuple[str, ...]:
     """The label C(app) of the operator's own DaemonSets' pods, sorted: the operator owns its DaemonSets and selects their pods by it."""
-    own = (item for item in items if _is_operand(item["metadata"], namespace))
+    own = (item for item in items if is_operand(item, namespace))
     apps = ((((item.get("spec") or {}).get("selector") or {}).get("matchLabels") or {}).get("app") for item in own)
     return tuple(sorted({app for app in apps if app}))
 
 
-def _is_operand(metadata: Object, namespace: str) -> bool:
+def is_operand(item: Object, namespace: str) -> bool:
+    """Whether an object is one that the operator in this namespace made for its ClusterPolicy."""
+    metadata = item["metadata"]
     return metadata["namespace"] == namespace and any(one.get("kind") == "ClusterPolicy" for one in metadata.get("ownerReferences") or ())
 
 
@@ -215,7 +217,7 @@ def foreign_plugin_of(item: Object, namespace: str) -> ForeignPlugin | None:
     metadata = item["metadata"]
     runs = (item.get("status") or {}).get("desiredNumberScheduled")
     reason = _plugin_reason(metadata["name"], ((item.get("spec") or {}).get("template") or {}).get("spec") or {})
-    if _is_operand(metadata, namespace) or not runs or not reason:
+    if is_operand(item, namespace) or not runs or not reason:
         return None
     return ForeignPlugin(metadata["namespace"], metadata["name"], "DaemonSet", reason)
 

@@ -202,8 +202,7 @@ def _node_findings(declaration: Declaration, configs: Sequence[_Given], nodes: S
         name = group.config if group else node.config_label or declaration.default
         one = by_name.get(name or "")
         if one is not None:
-            gpus = node.gpus
-            prediction = predict(one.config, gpus, mig_strategy=request.mig_strategy, plugin_version=request.plugin_version, node=node.name, path=one.path)
+            prediction = predict(one.config, node.gpus, mig_strategy=request.mig_strategy, plugin_version=request.plugin_version, node=node.name, path=one.path)
             findings += one.news(prediction.findings)
     return findings
 
