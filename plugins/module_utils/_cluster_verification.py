@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 
+from ansible_collections.gpuops.mps.plugins.module_utils._alike import told_once
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError, WatchEvent
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import GPU_PRESENT, read_snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._declaration import Declaration, parse_declaration
@@ -118,7 +119,7 @@ def _result(snapshot: Snapshot, verdicts: Sequence[Verdict], drifted: Sequence[F
         "verified": not wrong,
         "clean": not wrong and not drifted,
         "summary": summarise(verdicts),
-        "nodes": [verdict.as_dict() for verdict in verdicts],
+        "nodes": told_once((verdict.node, verdict.as_dict()) for verdict in verdicts),
         "drift": [found.as_dict() for found in drifted],
         "findings": [found.as_dict() for found in all_findings(verdicts, (*drifted, *noted))],
         "namespace": snapshot.namespace,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import typing as t
 
+from ansible_collections.gpuops.mps.plugins.module_utils._alike import told_once
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding
 from ansible_collections.gpuops.mps.plugins.module_utils._nodes import LabelChange
 from ansible_collections.gpuops.mps.plugins.module_utils._plan import ConfigMapPlan, NodePlan, Plan, PolicyPlan
@@ -84,7 +85,7 @@ def plan_data(plan: Plan) -> dict[str, t.Any]:
         },
         "config_map": config_map_data(plan.config_map),
         "policy": policy_data(plan.policy) if plan.policy else None,
-        "nodes": [node_data(node) for node in plan.nodes],
+        "nodes": told_once((node.node, node_data(node)) for node in plan.nodes),
         "groups": {name: list(nodes) for name, nodes in plan.groups.items()},
         "node_templates": node_templates(plan),
     }
@@ -106,10 +107,9 @@ def policy_data(plan: PolicyPlan) -> dict[str, t.Any]:
 
 
 def node_data(node: NodePlan) -> dict[str, t.Any]:
-    """One node: what it has, what it gets, what is done there and which pods break."""
+    """What a node has, what it gets, what is done there and which pods break; without the node's name."""
     prediction = node.prediction
     return {
-        "node": node.node,
         "group": node.group,
         "label": {"before": node.label_now, "after": node.label_wanted},
         "config": {"before": node.now.config, "after": node.wanted.config},

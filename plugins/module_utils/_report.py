@@ -131,7 +131,7 @@ def make_report(
     findings_url = _text(findings_url)
     before = {_text(one.get("name")): one for one in _mappings(changed.get("nodes"))}
     proofs = {_text(one.get("node")): one for one in _mappings(proven.get("nodes"))}
-    nodes = tuple(_node(one, before, proofs, findings_url) for one in _mappings(verified.get("nodes")))
+    nodes = tuple(_node(name, one, before, proofs, findings_url) for one in _mappings(verified.get("nodes")) for name in _texts(one.get("names")))
     drift = _findings(verified.get("drift"), findings_url)
     findings = _once((*_findings(verified.get("findings"), findings_url), *_findings(proven.get("findings"), findings_url)))
     return Report(
@@ -164,8 +164,8 @@ def _proof_word(proof: Mapping[str, t.Any]) -> str | None:
     return {True: "passed", False: "failed"}.get(t.cast(bool, proof.get("passed"))) if isinstance(proof.get("passed"), bool) else None
 
 
-def _node(one: Mapping[str, t.Any], before: Mapping[str, t.Any], proofs: Mapping[str, t.Any], findings_url: str) -> NodeRow:
-    name, resource, code = _text(one.get("node")), _text(one.get("resource")), _text(one.get("code"))
+def _node(name: str, one: Mapping[str, t.Any], before: Mapping[str, t.Any], proofs: Mapping[str, t.Any], findings_url: str) -> NodeRow:
+    resource, code = _text(one.get("resource")), _text(one.get("code"))
     earlier = _mapping(_mapping(before.get(name)).get("allocatable_before"))
     return NodeRow(
         name=name,
@@ -252,6 +252,10 @@ def _mappings(value: object) -> list[Mapping[str, t.Any]]:
     if isinstance(value, Mapping):
         return [value]
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, (list, tuple)) else []
+
+
+def _texts(value: object) -> list[str]:
+    return [_text(one) for one in value] if isinstance(value, (list, tuple)) else []
 
 
 def _text(value: object) -> str:

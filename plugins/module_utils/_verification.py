@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typing as t
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis import diagnose
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_agents import DOUBTFUL, content_state
@@ -69,8 +69,14 @@ class Verdict:
         return self.verdict == VERIFIED
 
     def as_dict(self) -> dict[str, t.Any]:
-        """The verdict as plain data for a module's result."""
-        return asdict(self)
+        """What the verdict says of its node, as plain data without the node's name."""
+        data = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "node"}
+        return {
+            **data,
+            "evidence": [asdict(seen) for seen in self.evidence],
+            "findings": [{name: text for name, text in found.as_dict().items() if name != "subject"} for found in self.findings],
+            "labels": dict(self.labels),
+        }
 
 
 def verify_node(

@@ -78,10 +78,10 @@ EXAMPLES = r"""
 
 - name: Show each node's config and resources
   ansible.builtin.debug:
-    msg: "{{ item.node }} gets {{ item.config.after }}: {{ item.allocatable.after }}"
+    msg: "{{ item.names | join(', ') }}: {{ item.config.after }}, {{ item.allocatable.after }}"
   loop: "{{ planned.plan.nodes }}"
   loop_control:
-    label: "{{ item.node }}"
+    label: "{{ item.names | length }} nodes"
 
 - name: Fail a pipeline when the plan is refused or not empty
   gpuops.mps.mps_plan_info:
@@ -111,7 +111,8 @@ plan:
       type: dict
     nodes:
       description:
-        - For each GPU node its C(group), C(label), C(config), C(source), C(allocatable) and C(labels) before and after, what its
+        - One entry for all GPU nodes that are alike in everything below, which are its C(names).
+        - Each has C(group), C(label), C(config), C(source), C(allocatable) and C(labels) before and after, what its
           agents are C(running) (V(current), V(stale), V(unknown), V(none)), the C(steps) there, C(thread_percentage) and
           C(memory_mib) of each client process, and the C(gpu_pods) that break.
       type: list

@@ -92,10 +92,10 @@ EXAMPLES = r"""
 
 - name: Show the nodes that are not right
   ansible.builtin.debug:
-    msg: "{{ item.node }}: {{ item.reason }} {{ item.remedy }}"
+    msg: "{{ item.names | join(', ') }}: {{ item.reason }} {{ item.remedy }}"
   loop: "{{ verification.nodes | rejectattr('verdict', 'equalto', 'verified') }}"
   loop_control:
-    label: "{{ item.node }}"
+    label: "{{ item.names | first }}"
 
 - name: Wait until every node is as declared, and fail if one is not
   gpuops.mps.mps_verify_info:
@@ -131,14 +131,15 @@ summary:
   returned: success
   sample: {nodes: 6, verified: 5, waiting: 0, stale: 0, broken: 1, sharing: 4, clients: 52}
 nodes:
-  description: One verdict per GPU node, sorted by name.
+  description: The verdicts, sorted by the name of the first node; nodes that are alike in everything below are told once.
   type: list
   elements: dict
   returned: success
   contains:
-    node:
-      description: Name of the node.
-      type: str
+    names:
+      description: Names of the nodes, sorted.
+      type: list
+      elements: str
     verdict:
       description: V(verified), V(waiting), V(stale) (an agent still runs older content, a restart helps) or V(broken).
       type: str
@@ -159,7 +160,7 @@ nodes:
       type: list
       elements: dict
     findings:
-      description: The findings about this node.
+      description: The findings about these nodes.
       type: list
       elements: dict
     config:
@@ -181,7 +182,7 @@ nodes:
       description: The resource's name that the node offers.
       type: str
     allocatable:
-      description: How many of it the node offers now.
+      description: How many of it each node offers now.
       type: int
     thread_percentage:
       description: The share of threads that each client process gets, in percent.
@@ -193,7 +194,7 @@ nodes:
       description: The labels that tell about sharing, as they are.
       type: dict
   sample:
-    - node: gpu-t4-1
+    - names: [gpu-t4-1]
       verdict: broken
       link: daemon-ready
       code: daemon-refuses-replicas

@@ -83,7 +83,7 @@ def test_infos_nodes_can_be_validated_without_the_cluster(sharing: TestBed, run_
 def test_a_plan_foretells_what_the_cluster_then_is(sharing: TestBed, run_module: Run) -> None:
     result = run_module(sharing, "mps_plan_info", DECLARED)
     assert result["admitted"] and result["plan_changed"] and not result["changed"]
-    nodes = by_name(result["plan"]["nodes"], "node")
+    nodes = {name: node for node in result["plan"]["nodes"] for name in node["names"]}
     assert nodes["gpu-t4-2"]["label"] == {"before": None, "after": "mps-four"}
     assert nodes["gpu-t4-2"]["allocatable"] == {"before": {"nvidia.com/gpu": 4}, "after": {"nvidia.com/gpu": 16}}
     assert nodes["gpu-t4-2"]["steps"] == ["label", "gpu-feature-discovery", "device-plugin"]

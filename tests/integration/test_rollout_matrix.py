@@ -122,7 +122,7 @@ def test_every_change_is_carried_out_batch_by_batch(bed: TestBed) -> None:
 def assert_verification_agrees(bed: TestBed, change: Change) -> None:
     """What the rollout's own gate took for done, the verification of every node takes for right, limits and memory included."""
     result = verify(bed, limits="all", **change.options)
-    assert result["verified"], (change.name, [(node["node"], node["code"], node["reason"]) for node in result["nodes"]])
+    assert result["verified"], (change.name, [(node["names"], node["code"], node["reason"]) for node in result["nodes"]])
 
 
 def assert_second_run_writes_nothing(bed: TestBed, options: dict[str, Any]) -> None:

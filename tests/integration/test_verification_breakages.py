@@ -30,6 +30,7 @@ from tests.integration.verifications import (
     look_until,
     restart,
     shared,
+    told_of,
     until,
     verdicts,
     write_map,
@@ -299,7 +300,7 @@ def test_a_label_against_the_default_is_named_where_the_device_plugin_cannot_fol
         result = until(bed, lambda found: verdicts(found)["gpu-t4-1"] == ("broken", "selection", "label-against-default"))
     finally:
         bed.api.patch(POLICY, {"spec": {"devicePlugin": {"version": "v0.17.4"}}})
-    found = next(one for one in result["nodes"] if one["node"] == "gpu-t4-1")
+    found = told_of(result, "gpu-t4-1")
     assert "default" in found["remedy"]
 
 
@@ -307,7 +308,7 @@ def test_a_label_against_the_default_is_named_where_the_device_plugin_cannot_fol
 def test_the_broken_link_is_named_first(broken: tuple[Round, dict[str, Any]], node: str) -> None:
     round_, result = broken
     breakage = next(one for one in round_.breakages if one.node == node)
-    found = next(one for one in result["nodes"] if one["node"] == node)
+    found = told_of(result, node)
     assert (found["verdict"], found["link"], found["code"]) == (breakage.verdict, breakage.link, breakage.code), found["reason"]
     assert found["evidence"] and found["remedy"]
 

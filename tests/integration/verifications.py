@@ -123,4 +123,9 @@ def look_until(bed: TestBed, enough: Callable[[dict[str, Any]], bool], seconds: 
 
 def verdicts(result: Mapping[str, Any]) -> dict[str, tuple[str, str | None, str | None]]:
     """Node -> verdict, link and code."""
-    return {node["node"]: (node["verdict"], node["link"], node["code"]) for node in result["nodes"]}
+    return {name: (node["verdict"], node["link"], node["code"]) for node in result["nodes"] for name in node["names"]}
+
+
+def told_of(result: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """What the result says of one node, and of those that are like it."""
+    return next(node for node in result["nodes"] if name in node["names"])

@@ -140,7 +140,7 @@ def unchanged(bed: TestBed, result: Result) -> bool:
 def verified(bed: TestBed, result: Result) -> bool:
     """For the verification: what it says of both nodes is true. By a clock that is wrong nothing is young enough to be waited for."""
     right = all(count == 8 for count in allocatable(bed).values())
-    return not result["changed"] and {node["node"] for node in result["nodes"]} == {"gpu-1", "gpu-2"} and bool(result["verified"]) is right
+    return not result["changed"] and {name for node in result["nodes"] for name in node["names"]} == {"gpu-1", "gpu-2"} and bool(result["verified"]) is right
 
 
 def removed(bed: TestBed) -> None:

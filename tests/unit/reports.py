@@ -10,7 +10,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 GOOD: dict[str, Any] = {
-    "node": "gpu-1",
+    "names": ["gpu-1"],
     "verdict": "verified",
     "link": None,
     "code": None,
@@ -30,7 +30,7 @@ GOOD: dict[str, Any] = {
 }
 BROKEN: dict[str, Any] = {
     **GOOD,
-    "node": "gpu-2",
+    "names": ["gpu-2"],
     "verdict": "broken",
     "link": "daemon-ready",
     "code": "daemon-refuses-replicas",

@@ -42,6 +42,12 @@ def test_a_node_has_its_numbers_before_and_after() -> None:
     assert WHOLE.nodes[0].allocatable_before is None
 
 
+def test_nodes_that_are_told_once_are_rows_of_their_own() -> None:
+    report = make_report({"nodes": [{**GOOD, "names": ["gpu-1", "gpu-3"]}]}, ROLLOUT, PROOF)
+    assert [(node.name, node.allocatable, node.allocatable_before) for node in report.nodes] == [("gpu-1", 8, 2), ("gpu-3", 8, None)]
+    assert report.counts["clients"] == 16
+
+
 def test_a_group_gathers_its_nodes() -> None:
     (group,) = WHOLE.groups
     assert (group.group, group.nodes, group.verified, group.allocatable, group.thread_percentage, group.memory_mib) == ("t4", 2, 1, 8, "2 to 25", "313 to 3840")
