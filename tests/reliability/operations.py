@@ -132,9 +132,16 @@ def proven(bed: TestBed, result: Result) -> bool:
 
 
 def unchanged(bed: TestBed, result: Result) -> bool:
-    """For readers: the answer is about both nodes, and all is as it was."""
-    nodes = {node.get("name") or node.get("node") for node in result["nodes"]}
+    """For the sharing as it is: the answer is about both nodes, and all is as it was."""
+    nodes = {node["name"] for node in result["nodes"]}
     return not result["changed"] and nodes == {"gpu-1", "gpu-2"} and all(count == 8 for count in allocatable(bed).values())
+
+
+def planned(bed: TestBed, result: Result) -> bool:
+    """For the plan of what is there already: it speaks of both nodes and changes nothing."""
+    nodes = {name for node in result["plan"]["nodes"] for name in node["names"]}
+    right = all(count == 8 for count in allocatable(bed).values())
+    return not result["changed"] and not result["plan_changed"] and result["admitted"] and nodes == {"gpu-1", "gpu-2"} and right
 
 
 def verified(bed: TestBed, result: Result) -> bool:
@@ -156,7 +163,7 @@ OPERATIONS: t.Mapping[str, Operation] = {
     operation.name: operation
     for operation in (
         Operation("info", "mps_info", {}, share, unchanged, writes=False),
-        Operation("plan", "mps_plan_info", DECLARATION, share, unchanged, writes=False),
+        Operation("plan", "mps_plan_info", DECLARATION, share, planned, writes=False),
         Operation("verify", "mps_verify_info", {"wait": True, "wait_timeout": 45}, stuck, verified, writes=False, watches=True, meanwhile=unstick),
         Operation(
             "config",
