@@ -1,7 +1,7 @@
 # Copyright: (c) 2026, gpuops.mps contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Command line: python -m tests.benchmark [--sizes 100,…] [--site-sizes 3,…] [--rollout-sizes 100,…] [--runs 5] [--operations …] [--output DIRECTORY]."""
+"""Command line: python -m tests.benchmark [--sizes 100,…] [--site-sizes 3,…] [--rollout-sizes 5,…] [--runs 5] [--operations …] [--output DIRECTORY]."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", default="100,1000,5000", help="numbers of GPU nodes, comma separated")
     parser.add_argument("--site-sizes", default="3,1000", help="numbers of GPU nodes for the main job as a whole")
-    parser.add_argument("--rollout-sizes", default="100,1000", help="numbers of GPU nodes for a rollout")
+    parser.add_argument("--rollout-sizes", default="5,20", help="numbers of GPU nodes for a rollout")
     parser.add_argument("--runs", type=int, default=5, help="paired runs")
     parser.add_argument("--operations", default="", help="comma separated; all by default")
     parser.add_argument("--output", type=Path, default=Path("docs/benchmark"), help="where the tables go")
