@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import contextlib
+import threading
 import time
 import typing as t
 import uuid
@@ -16,7 +16,7 @@ from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._diagnosis_reads import MAIN_CONTAINERS
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
-from ansible_collections.gpuops.mps.plugins.module_utils._interruption import uninterrupted
+from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted, Interruption
 from ansible_collections.gpuops.mps.plugins.module_utils._proof import (
     CONTAINER,
     PASSED,
@@ -86,13 +86,20 @@ class NodeProof:
 
 
 class Stage:
-    """The namespace in which one run's clients come and go. Use as a context manager: leaving it removes them."""
+    """The namespace in which one run's clients come and go. Use as a context manager: leaving it removes them.
 
-    def __init__(self, cluster: Cluster, workload: Workload) -> None:
+    A signal may end the main thread's waiting while other threads still create clients, so removing begins when they have answered.
+    """
+
+    def __init__(self, cluster: Cluster, workload: Workload, interruption: Interruption) -> None:
         self.cluster = cluster
         self.workload = workload
+        self.interruption = interruption
         self.run = uuid.uuid4().hex[:12]
         self.left: tuple[str, ...] = ()  # what could not be removed
+        self._creating = 0
+        self._closed = False
+        self._condition = threading.Condition()
         self._pods = f"/api/v1/namespaces/{workload.namespace}/pods"
         self._deployments = f"/apis/apps/v1/namespaces/{workload.namespace}/deployments"
 
@@ -100,12 +107,18 @@ class Stage:
         return self
 
     def __exit__(self, *_details: object) -> None:
-        with uninterrupted():
-            self.left += self.remove(f"{PROOF_LABEL}={self.run}")
+        with self._condition:
+            self._closed = True
+            self._condition.wait_for(lambda: not self._creating, _REMOVE_SECONDS)
+        self.left += self.remove(f"{PROOF_LABEL}={self.run}")
 
-    def leftovers(self) -> tuple[str, ...]:
-        """The names of what a run that was killed has left behind, as kind/name."""
-        return tuple(f"{kind}/{name}" for kind, name, _path in self._objects(PROOF_LABEL))
+    def remove_leftovers(self) -> tuple[str, ...]:
+        """Remove what runs that were killed have left behind; returns what is gone, as kind/name."""
+        found = [f"{kind}/{name}" for kind, name, _path in self._objects(PROOF_LABEL)]
+        if found:
+            self.left = self.remove(PROOF_LABEL)
+        kept = {name.partition(" ")[0] for name in self.left}
+        return tuple(name for name in found if name not in kept)
 
     def remove(self, selector: str) -> tuple[str, ...]:
         """Delete everything with the label and wait until it is gone.
@@ -143,11 +156,23 @@ class Stage:
 
     def create_pod(self, manifest: Manifest) -> str:
         """Create a client; returns the name that the server gave it."""
-        return str(self.cluster.create(self._pods, manifest)["metadata"]["name"])
+        return self._create(self._pods, manifest)
 
     def create_deployment(self, manifest: Manifest) -> str:
         """Create the document's Deployment; returns the name that the server gave it."""
-        return str(self.cluster.create(self._deployments, manifest)["metadata"]["name"])
+        return self._create(self._deployments, manifest)
+
+    def _create(self, path: str, manifest: Manifest) -> str:
+        with self._condition:
+            if self._closed:
+                raise Interrupted("the clients are being removed")
+            self._creating += 1
+        try:
+            return str(self.cluster.create(path, manifest)["metadata"]["name"])
+        finally:
+            with self._condition:
+                self._creating -= 1
+                self._condition.notify_all()
 
     def why_no_pods(self, deployment: str) -> str:
         """What keeps a Deployment's pods from being created, "" when nothing is known."""
@@ -169,6 +194,7 @@ class Stage:
             patience_over = time.monotonic() - started > min(_BLOCKED_SECONDS, self.workload.timeout / 2)
             if enough(found) or _hopeless(found, patience_over) or time.monotonic() >= deadline:
                 return found
+            self.interruption.check()
             # In slices, because a client that stays blocked sends no event.
             for event in self.cluster.watch(
                 self._pods, resource_version=version, label_selector=selector, deadline=min(deadline, time.monotonic() + 2 * _PAUSE_SECONDS)
@@ -367,14 +393,3 @@ def _missing_clients(stage: Stage, deployment: str, resource: str, clients: Sequ
         late = finding("proof-timeout", "clients", f"{missing} clients were not created after {stage.workload.timeout} s", subject=subject)
         findings = [refusal(words, subject) if words else late]
     return NodeProof("", None, resource, 0, False, once_per_kind(findings))
-
-
-@contextlib.contextmanager
-def staged(cluster: Cluster, workload: Workload) -> Iterator[tuple[Stage, tuple[str, ...]]]:
-    """A stage from which the leftovers of killed runs have been removed; yields it with the names of those that are gone."""
-    with Stage(cluster, workload) as stage:
-        leftovers = stage.leftovers()
-        if leftovers:
-            stage.left = stage.remove(PROOF_LABEL)
-        kept = {name.partition(" ")[0] for name in stage.left}
-        yield stage, tuple(name for name in leftovers if name not in kept)

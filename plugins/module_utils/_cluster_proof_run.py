@@ -9,11 +9,11 @@ import typing as t
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster, ClusterError
-from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_document, prove_subjects, staged
+from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_document, prove_subjects
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_snapshot import read_snapshot
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import Expected, expected_by_cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._findings import Finding, finding
-from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted, interruptible
+from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted, Interruption
 from ansible_collections.gpuops.mps.plugins.module_utils._proof import (
     DOCUMENT,
     Subject,
@@ -39,10 +39,11 @@ def prove_cluster(cluster: Cluster, options: Mapping[str, t.Any], *, check_mode:
     leftovers: tuple[str, ...] = ()
     stopped = ""
     try:
-        with interruptible(), staged(cluster, workload) as (stage, leftovers):
+        with Interruption() as interruption, Stage(cluster, workload, interruption) as stage, interruption.raising():
+            leftovers = stage.remove_leftovers()
             proofs = _prove(stage, options, _snapshot(cluster, options))
-    except Interrupted as interruption:
-        stopped = str(interruption)
+    except Interrupted as told:
+        stopped = str(told)
     except ClusterError as error:
         if stage is not None and stage.left:
             error.message = f"{error.message}; and still there in {workload.namespace}: {', '.join(stage.left)}"

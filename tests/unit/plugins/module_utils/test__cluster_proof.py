@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+import threading
+from typing import Any, cast
 
 import pytest
 
@@ -13,7 +14,8 @@ from ansible_collections.gpuops.mps.plugins.module_utils import _cluster_proof
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster import Cluster
 from ansible_collections.gpuops.mps.plugins.module_utils._cluster_proof import NodeProof, Stage, prove_subjects
 from ansible_collections.gpuops.mps.plugins.module_utils._expectation import expected_by_cluster
-from ansible_collections.gpuops.mps.plugins.module_utils._proof import Subject, Workload
+from ansible_collections.gpuops.mps.plugins.module_utils._interruption import Interrupted, Interruption
+from ansible_collections.gpuops.mps.plugins.module_utils._proof import PROOF_LABEL, Subject, Workload
 from tests.unit.clusters import snapshot
 from tests.unit.proof_cluster import ProofCluster
 
@@ -26,7 +28,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def proven(cluster: ProofCluster, *, clients: int = 3, together: bool = True) -> NodeProof:
-    (proof,) = prove_subjects(Stage(cast(Cluster, cluster), Workload("default")), snapshot(), [Subject("gpu-1", EXPECTED, clients, together)])
+    (proof,) = prove_subjects(Stage(cast(Cluster, cluster), Workload("default"), Interruption()), snapshot(), [Subject("gpu-1", EXPECTED, clients, together)])
     return proof
 
 
@@ -63,3 +65,34 @@ def test_a_client_alone_passes_with_a_warning_that_sharing_is_not_shown() -> Non
 def test_a_client_alone_with_a_worse_trouble_is_told_the_trouble_only() -> None:
     proof = proven(ProofCluster(silent="mps-proof-"), clients=1, together=False)
     assert [found.code for found in proof.findings] == ["proof-not-examined"]
+
+
+class SlowCluster(ProofCluster):
+    """Its answer to the creation of a client comes when the test says so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.asked, self.answering = threading.Event(), threading.Event()
+
+    def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        self.asked.set()
+        assert self.answering.wait(10)
+        name = "mps-proof-late"
+        self.objects[f"{path}/{name}"] = {"metadata": {**body["metadata"], "name": name, "resourceVersion": "1"}}
+        return self.objects[f"{path}/{name}"]
+
+
+def test_removing_waits_for_clients_that_another_thread_is_creating_and_admits_no_more() -> None:
+    cluster = SlowCluster()
+    stage = Stage(cast(Cluster, cluster), Workload("default"), Interruption())
+    client = {"metadata": {"labels": {PROOF_LABEL: stage.run}}}
+    creating = threading.Thread(target=stage.create_pod, args=(client,))
+    with stage:
+        creating.start()
+        assert cluster.asked.wait(10)
+        threading.Timer(0.2, cluster.answering.set).start()
+    creating.join(10)
+    assert (cluster.objects, stage.left) == ({}, ())
+    with pytest.raises(Interrupted):
+        stage.create_pod(client)
+    assert not cluster.objects
