@@ -52,7 +52,8 @@ def test_an_edit_has_no_effect_until_all_three_daemon_sets_restart(clean_lab: Te
     restart(clean_lab, PLUGIN)
     restart(clean_lab, DAEMON)
     wait_for_allocatable(clean_lab, {NODE: 16})
-    assert ask_daemon(clean_lab, NODE, "get_default_active_thread_percentage") == "25.0"
+    # The plugin offers sixteen on the former daemon's word, and the new daemon's pod is ready before its daemon answers.
+    clean_lab.wait_for("right limit", lambda: ask_daemon(clean_lab, NODE, "get_default_active_thread_percentage") == "25.0")
     # The documentation ends here. GPU Feature Discovery read its config at its own start, so the node's label is now wrong:
     # it says two where four are offered.
     assert node_labels(clean_lab, NODE)["gpu.replicas"] == "2"

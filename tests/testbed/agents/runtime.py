@@ -162,17 +162,20 @@ class Runtime:
             self._next_flush = time.monotonic() + self.delays.batch
 
     def _flush(self) -> None:
-        """Write what the events changed: pod statuses once each, then the nodes' state files."""
+        """Write what the events changed: the nodes' state files, then pod statuses once each: what the API shows, a command finds."""
+        touched, self._touched = self._touched, set()
+        for name in touched & set(self._nodes):
+            self._save(name)
         marked, self._marked = self._marked, {}
         for run in marked.values():
             if run.uid in run.node.pods and run.stage != "ending" and not run.node.cut_off:
                 self.patch_pod_status(run.pod, run.status())
-        touched, self._touched = self._touched, set()
-        for name in touched & set(self._nodes):
-            path = self._node_file(name)
-            partial = path.with_suffix(".partial")
-            partial.write_text(json.dumps(self._nodes[name].as_json()), encoding="utf-8")
-            partial.replace(path)
+
+    def _save(self, name: str) -> None:
+        path = self._node_file(name)
+        partial = path.with_suffix(".partial")
+        partial.write_text(json.dumps(self._nodes[name].as_json()), encoding="utf-8")
+        partial.replace(path)
 
     def _node_file(self, name: str) -> Path:
         return self._state / "nodes" / f"{name}.json"
